@@ -9,26 +9,26 @@ const seed = readSeed();
 
 // Each API has one client for each credential. `auth` returns the credential for the scheme of an operation.
 let token: string | undefined;
-const person = createCloudClient({ baseUrl: seed.cloudUrl, auth: ({ scheme }) => (scheme === 'bearer' ? token : undefined) });
-const fleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.organizationKey });
-const fullFleet = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.full.organizationKey });
-const host = createWorkerClient({ baseUrl: seed.workerUrl, auth: seed.workerKey });
+const userClient = createCloudClient({ baseUrl: seed.cloudUrl, auth: ({ scheme }) => (scheme === 'bearer' ? token : undefined) });
+const organizationClient = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.organizationKey });
+const fullOrganizationClient = createCloudClient({ baseUrl: seed.cloudUrl, auth: seed.full.organizationKey });
+const workerClient = createWorkerClient({ baseUrl: seed.workerUrl, auth: seed.workerKey });
 
 /** Returns the data of the response, or throws an error with the code of the failure. */
-function unwrap<T>(answer: { data?: { data: T } | undefined; error?: unknown; response?: Response | undefined }): T {
-  if (answer.data) return answer.data.data;
-  const { error } = answer.error as cloud.ErrorResponse;
-  throw new Error(`${answer.response?.url}: ${answer.response?.status} ${error.code}: ${error.message}`);
+function unwrap<T>(result: { data?: { data: T } | undefined; error?: unknown; response?: Response | undefined }): T {
+  if (result.data) return result.data.data;
+  const { error } = result.error as cloud.ErrorResponse;
+  throw new Error(`${result.response?.url}: ${result.response?.status} ${error.code}: ${error.message}`);
 }
 
 async function signIn(): Promise<void> {
   const { email, password } = seed.owner;
-  const session = unwrap(await cloud.signIn({ client: person, body: { email, password } }));
+  const session = unwrap(await cloud.signIn({ client: userClient, body: { email, password } }));
   token = session.token;
   ok('sign in', `${session.user.email}, until ${session.expiresAt}`);
 
   const { organizationId } = seed;
-  const organization = unwrap(await cloud.activateOrganization({ client: person, path: { organizationId } }));
+  const organization = unwrap(await cloud.activateOrganization({ client: userClient, path: { organizationId } }));
   expect(organization.active, 'the organization is not active');
   ok('activate organization', `${organization.name}, as its ${organization.role}`);
 }
@@ -36,7 +36,7 @@ async function signIn(): Promise<void> {
 async function createProfile(): Promise<string> {
   const profile = unwrap(
     await cloud.createProfile({
-      client: person,
+      client: userClient,
       body: {
         name: 'Checkout in German',
         browserVersion: seed.browserVersion,
@@ -47,7 +47,7 @@ async function createProfile(): Promise<string> {
       },
     }),
   );
-  expect(profile.os === 'linux' && profile.viewport?.width === 1280, 'the profile is not the one that was asked for');
+  expect(profile.os === 'linux' && profile.viewport?.width === 1280, 'the profile does not have the requested settings');
   expect(profile.proxy === null, 'the profile has a proxy');
   ok('create a profile', `${profile.name}, version ${profile.version}`);
   return profile.id;
@@ -56,38 +56,38 @@ async function createProfile(): Promise<string> {
 /** Reserves a slot, as a worker does before it launches. */
 async function authorize(profileId: string): Promise<string> {
   const body = { machineId: 'sdk', bootId: crypto.randomUUID(), sessionId: crypto.randomUUID() };
-  const verdict = unwrap(await cloud.authorizeLaunch({ client: fleet, body: { ...body, profileId } }));
-  expect(verdict.allowed && verdict.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
-  ok('authorize', `allowed, ${verdict.current} of ${verdict.limit ?? 'unlimited'}`);
+  const authorization = unwrap(await cloud.authorizeLaunch({ client: organizationClient, body: { ...body, profileId } }));
+  expect(authorization.allowed && authorization.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
+  ok('authorize', `allowed, ${authorization.current} of ${authorization.limit ?? 'unlimited'}`);
 
   // A refusal has status 402 and the envelope of a success.
-  const refusal = await cloud.authorizeLaunch({ client: fullFleet, body: { ...body, profileId: seed.full.profileId } });
+  const refusal = await cloud.authorizeLaunch({ client: fullOrganizationClient, body: { ...body, profileId: seed.full.profileId } });
   expect(refusal.response?.status === 402, `the full organization got ${refusal.response?.status}, not 402`);
-  expect(refusal.error?.success === true, 'the refusal is no verdict');
+  expect(refusal.error?.success === true, 'the refusal does not have the envelope of a success');
   const { allowed, reason, current, limit } = refusal.error.data;
-  expect(!allowed && reason === 'concurrency_limit', 'the refusal does not say why');
+  expect(!allowed && reason === 'concurrency_limit', 'the refusal has another reason');
   ok('authorize when full', `402, allowed ${allowed}, ${reason}, ${current} of ${limit}`);
   return body.sessionId;
 }
 
 async function launch(profileId: string): Promise<worker.BrowserSession> {
-  const launched = unwrap(await worker.launchProfile({ client: host, body: { profileId, browser: { headless: true } } }));
+  const launched = unwrap(await worker.launchProfile({ client: workerClient, body: { profileId, browser: { headless: true } } }));
   ok('launch', `${launched.status}, ${launched.start.warm ? 'warm' : 'cold'}`);
 
-  const session = unwrap(await worker.getBrowserSession({ client: host, path: { sessionId: launched.id } }));
+  const session = unwrap(await worker.getBrowserSession({ client: workerClient, path: { sessionId: launched.id } }));
   expect(session.launchId === launched.launchId && session.endReason === null, 'it is another session, or has ended');
-  expect(session.webSocketDebuggerUrl?.startsWith('ws') === true, 'there is nothing to drive the browser by');
+  expect(session.webSocketDebuggerUrl?.startsWith('ws') === true, 'the session has no WebSocket URL');
   ok('read the session', `Chromium ${session.browserVersion}, debug port ${session.debugPort}`);
   return session;
 }
 
-/** Asks for what is not valid, and reads which fields are wrong. */
-async function provoke(profileId: string): Promise<void> {
+/** Sends an invalid request, and reads the details of the error. */
+async function launchInvalid(profileId: string): Promise<void> {
   const { error } = await worker.launchProfile({
-    client: host,
+    client: workerClient,
     body: { profileId, spec: { browserVersion: seed.browserVersion }, browser: { timeoutMs: 5 } },
   });
-  expect(error?.error.code === 'VALIDATION_ERROR', `the failure is ${error?.error.code}, not VALIDATION_ERROR`);
+  expect(error?.error.code === 'VALIDATION_ERROR', `the code is ${error?.error.code}, not VALIDATION_ERROR`);
   const codes = new Map<string, worker.ErrorDetailCode>(error.error.details?.map((detail) => [detail.field, detail.code]));
   expect(codes.get('profileId') === 'INVALID_UNION', `profileId is ${codes.get('profileId')}, not INVALID_UNION`);
   expect(codes.get('browser.timeoutMs') === 'TOO_SMALL', `timeoutMs is ${codes.get('browser.timeoutMs')}, not TOO_SMALL`);
@@ -99,23 +99,23 @@ async function provoke(profileId: string): Promise<void> {
 async function pageThroughProfiles(): Promise<void> {
   const names: string[] = [];
   for (let page = 1, more = true; more; page++) {
-    const list = unwrap(await cloud.listProfiles({ client: person, query: { page, limit: 1, sortBy: 'name', sortOrder: 'asc' } }));
+    const list = unwrap(await cloud.listProfiles({ client: userClient, query: { page, limit: 1, sortBy: 'name', sortOrder: 'asc' } }));
     names.push(...list.items.map((profile) => profile.name));
     more = list.pagination.hasNext;
-    expect(more || names.length === list.pagination.total, `${names.length} of ${list.pagination.total} profiles came`);
+    expect(more || names.length === list.pagination.total, `${names.length} of ${list.pagination.total} profiles were listed`);
   }
   expect(names.length > 1, 'there is only one page');
   ok('page through profiles', `${names.length} pages`);
 }
 
 async function end(sessionId: string, profileId: string, reservation: string): Promise<void> {
-  const killed = unwrap(await worker.killBrowserSession({ client: host, path: { sessionId } }));
+  const killed = unwrap(await worker.killBrowserSession({ client: workerClient, path: { sessionId } }));
   expect(killed.status === 'killed' && killed.endReason === 'killed', `the session is ${killed.status}`);
   ok('end the session', `${killed.status} at ${killed.endedAt}`);
 
   const report = unwrap(
     await cloud.endProfileSession({
-      client: fleet,
+      client: organizationClient,
       path: { profileId, sessionId: reservation },
       body: { status: 'killed', endReason: 'client_close' },
     }),
@@ -124,18 +124,18 @@ async function end(sessionId: string, profileId: string, reservation: string): P
   ok('end the reservation', `${report.endReason}, never started`);
 
   // The worker reports the end of the session in the background.
-  let deleted = await cloud.deleteProfile({ client: person, path: { profileId } });
+  let deleted = await cloud.deleteProfile({ client: userClient, path: { profileId } });
   for (let attempt = 0; deleted.error?.error.code === 'RESOURCE_CONFLICT' && attempt < 100; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    deleted = await cloud.deleteProfile({ client: person, path: { profileId } });
+    deleted = await cloud.deleteProfile({ client: userClient, path: { profileId } });
   }
   unwrap(deleted);
-  const { error } = await cloud.getProfile({ client: person, path: { profileId } });
+  const { error } = await cloud.getProfile({ client: userClient, path: { profileId } });
   expect(error?.error.code === 'RESOURCE_NOT_FOUND', 'the profile is still there');
   ok('delete the profile', error.error.message);
 
-  unwrap(await cloud.signOut({ client: person }));
-  const after = await cloud.getAuthSession({ client: person });
+  unwrap(await cloud.signOut({ client: userClient }));
+  const after = await cloud.getAuthSession({ client: userClient });
   expect(after.error?.error.code === 'AUTHENTICATION_ERROR', 'the token still works');
   ok('sign out', after.error.error.message);
 }
@@ -144,6 +144,6 @@ await signIn();
 const profileId = await createProfile();
 const reservation = await authorize(profileId);
 const session = await launch(profileId);
-await provoke(profileId);
+await launchInvalid(profileId);
 await pageThroughProfiles();
 await end(session.id, profileId, reservation);

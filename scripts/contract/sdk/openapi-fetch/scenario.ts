@@ -8,15 +8,15 @@ const seed = readSeed();
 
 // Each API has one client for each credential.
 const cloud = createClient<CloudPaths>({ baseUrl: seed.cloudUrl });
-const fleet = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.organizationKey } });
-const fullFleet = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.full.organizationKey } });
+const organizationCloud = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.organizationKey } });
+const fullOrganizationCloud = createClient<CloudPaths>({ baseUrl: seed.cloudUrl, headers: { 'X-API-Key': seed.full.organizationKey } });
 const worker = createClient<WorkerPaths>({ baseUrl: seed.workerUrl, headers: { 'X-API-Key': seed.workerKey } });
 
-/** The data of an answer, or an exception that says which code the failure has. */
-function unwrap<T>(answer: { data?: { data: T }; error?: unknown; response: Response }): T {
-  if (answer.data) return answer.data.data;
-  const { error } = answer.error as ErrorResponse;
-  throw new Error(`${answer.response.url}: ${answer.response.status} ${error.code}: ${error.message}`);
+/** Returns the data of the response, or throws an error with the code of the failure. */
+function unwrap<T>(result: { data?: { data: T }; error?: unknown; response: Response }): T {
+  if (result.data) return result.data.data;
+  const { error } = result.error as ErrorResponse;
+  throw new Error(`${result.response.url}: ${result.response.status} ${error.code}: ${error.message}`);
 }
 
 async function signIn(): Promise<void> {
@@ -49,7 +49,7 @@ async function createProfile(): Promise<string> {
       },
     }),
   );
-  expect(profile.os === 'linux' && profile.viewport?.width === 1280, 'the profile is not the one that was asked for');
+  expect(profile.os === 'linux' && profile.viewport?.width === 1280, 'the profile does not have the requested settings');
   expect(profile.proxy === null, 'the profile has a proxy');
   ok('create a profile', `${profile.name}, version ${profile.version}`);
   return profile.id;
@@ -58,16 +58,16 @@ async function createProfile(): Promise<string> {
 /** Reserves a slot, as a worker does before it launches. */
 async function authorize(profileId: string): Promise<string> {
   const body = { machineId: 'sdk', bootId: crypto.randomUUID(), sessionId: crypto.randomUUID() };
-  const verdict = unwrap(await fleet.POST('/v1/license/authorize', { body: { ...body, profileId } }));
-  expect(verdict.allowed && verdict.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
-  ok('authorize', `allowed, ${verdict.current} of ${verdict.limit ?? 'unlimited'}`);
+  const authorization = unwrap(await organizationCloud.POST('/v1/license/authorize', { body: { ...body, profileId } }));
+  expect(authorization.allowed && authorization.profileConfig?.locale === 'de-DE', 'the launch is not allowed, or has other settings');
+  ok('authorize', `allowed, ${authorization.current} of ${authorization.limit ?? 'unlimited'}`);
 
   // A refusal has status 402 and the envelope of a success.
-  const refusal = await fullFleet.POST('/v1/license/authorize', { body: { ...body, profileId: seed.full.profileId } });
+  const refusal = await fullOrganizationCloud.POST('/v1/license/authorize', { body: { ...body, profileId: seed.full.profileId } });
   expect(refusal.response.status === 402, `the full organization got ${refusal.response.status}, not 402`);
-  expect(refusal.error?.success === true, 'the refusal is no verdict');
+  expect(refusal.error?.success === true, 'the refusal does not have the envelope of a success');
   const { allowed, reason, current, limit } = refusal.error.data;
-  expect(!allowed && reason === 'concurrency_limit', 'the refusal does not say why');
+  expect(!allowed && reason === 'concurrency_limit', 'the refusal has another reason');
   ok('authorize when full', `402, allowed ${allowed}, ${reason}, ${current} of ${limit}`);
   return body.sessionId;
 }
@@ -78,17 +78,17 @@ async function launch(profileId: string): Promise<BrowserSession> {
 
   const session = unwrap(await worker.GET('/sessions/{sessionId}', { params: { path: { sessionId: launched.id } } }));
   expect(session.launchId === launched.launchId && session.endReason === null, 'it is another session, or has ended');
-  expect(session.webSocketDebuggerUrl?.startsWith('ws') === true, 'there is nothing to drive the browser by');
+  expect(session.webSocketDebuggerUrl?.startsWith('ws') === true, 'the session has no WebSocket URL');
   ok('read the session', `Chromium ${session.browserVersion}, debug port ${session.debugPort}`);
   return session;
 }
 
-/** Asks for what is not valid, and reads which fields are wrong. */
-async function provoke(profileId: string): Promise<void> {
+/** Sends an invalid request, and reads the details of the error. */
+async function launchInvalid(profileId: string): Promise<void> {
   const { error } = await worker.POST('/sessions/profile', {
     body: { profileId, spec: { browserVersion: seed.browserVersion }, browser: { timeoutMs: 5 } },
   });
-  expect(error?.error.code === 'VALIDATION_ERROR', `the failure is ${error?.error.code}, not VALIDATION_ERROR`);
+  expect(error?.error.code === 'VALIDATION_ERROR', `the code is ${error?.error.code}, not VALIDATION_ERROR`);
   const codes = new Map<string, ErrorDetailCode>(error.error.details?.map((detail) => [detail.field, detail.code]));
   expect(codes.get('profileId') === 'INVALID_UNION', `profileId is ${codes.get('profileId')}, not INVALID_UNION`);
   expect(codes.get('browser.timeoutMs') === 'TOO_SMALL', `timeoutMs is ${codes.get('browser.timeoutMs')}, not TOO_SMALL`);
@@ -103,7 +103,7 @@ async function pageThroughProfiles(): Promise<void> {
     const list = unwrap(await cloud.GET('/v1/profiles', { params: { query: { page, limit: 1, sortBy: 'name', sortOrder: 'asc' } } }));
     names.push(...list.items.map((profile) => profile.name));
     more = list.pagination.hasNext;
-    expect(more || names.length === list.pagination.total, `${names.length} of ${list.pagination.total} profiles came`);
+    expect(more || names.length === list.pagination.total, `${names.length} of ${list.pagination.total} profiles were listed`);
   }
   expect(names.length > 1, 'there is only one page');
   ok('page through profiles', `${names.length} pages`);
@@ -115,7 +115,7 @@ async function end(sessionId: string, profileId: string, reservation: string): P
   ok('end the session', `${killed.status} at ${killed.endedAt}`);
 
   const report = unwrap(
-    await fleet.DELETE('/v1/profiles/{profileId}/sessions/{sessionId}', {
+    await organizationCloud.DELETE('/v1/profiles/{profileId}/sessions/{sessionId}', {
       params: { path: { profileId, sessionId: reservation } },
       body: { status: 'killed', endReason: 'client_close' },
     }),
@@ -144,6 +144,6 @@ await signIn();
 const profileId = await createProfile();
 const reservation = await authorize(profileId);
 const session = await launch(profileId);
-await provoke(profileId);
+await launchInvalid(profileId);
 await pageThroughProfiles();
 await end(session.id, profileId, reservation);

@@ -39,12 +39,12 @@ class Seed:
         )
 
 
-def ok(step: str, found: str) -> None:
+def ok(step: str, details: str) -> None:
     """Prints the line of a successful step."""
-    print(f"ok  {step:24} {found}", flush=True)
+    print(f"ok  {step:24} {details}", flush=True)
 
 
-def expect(holds: bool, complaint: str) -> None:
-    """Ends the scenario unless the condition holds."""
-    if not holds:
-        raise SystemExit(f"FAILED: {complaint}")
+def expect(condition: bool, message: str) -> None:
+    """Ends the scenario with the message if the condition is false."""
+    if not condition:
+        raise SystemExit(f"FAILED: {message}")

@@ -25,11 +25,11 @@ function variable(name: string): string {
 }
 
 /** Prints the line of a successful step. */
-export function ok(step: string, found: string): void {
-  console.log(`ok  ${step.padEnd(24)} ${found}`);
+export function ok(step: string, details: string): void {
+  console.log(`ok  ${step.padEnd(24)} ${details}`);
 }
 
-/** Throws an error unless the condition holds. */
-export function expect(holds: boolean, complaint: string): asserts holds {
-  if (!holds) throw new Error(complaint);
+/** Throws an error if the condition is false. */
+export function expect(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new Error(message);
 }

@@ -54,11 +54,11 @@ func run(ctx context.Context) error {
 	if err := json.Unmarshal(text, &s.seed); err != nil {
 		return err
 	}
-	dashboard, err := s.enter(ctx)
+	dashboard, err := s.signIn(ctx)
 	if err != nil {
 		return err
 	}
-	profile, err := s.create(dashboard)
+	profile, err := s.createProfile(dashboard)
 	if err != nil {
 		return err
 	}
@@ -66,19 +66,19 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.refuse(ctx); err != nil {
+	if err := s.authorizeAtLimit(ctx); err != nil {
 		return err
 	}
-	if err := s.drive(ctx, profile); err != nil {
+	if err := s.useBrowser(ctx, profile); err != nil {
 		return err
 	}
-	if err := s.pages(dashboard); err != nil {
+	if err := s.pageThroughProfiles(dashboard); err != nil {
 		return err
 	}
-	if err := s.end(ctx, profile, reservation); err != nil {
+	if err := s.endReservation(ctx, profile, reservation); err != nil {
 		return err
 	}
-	return s.leave(dashboard, profile)
+	return s.cleanUp(dashboard, profile)
 }
 
 func openCloud(url string) *cloudapi.APIClient {
@@ -98,36 +98,36 @@ func withKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, cloudapi.ContextAPIKeys, map[string]cloudapi.APIKey{"organizationKey": {Key: key}})
 }
 
-// enter signs in and returns a context with the credential of the user.
-func (s *scenario) enter(ctx context.Context) (context.Context, error) {
+// signIn signs in and returns a context with the credential of the user.
+func (s *scenario) signIn(ctx context.Context) (context.Context, error) {
 	request := *cloudapi.NewSignInRequest(s.seed.Owner.Email, s.seed.Owner.Password)
 	signedIn, _, err := s.cloud.AuthenticationAPI.SignIn(ctx).SignInRequest(request).Execute()
 	if err != nil {
-		return nil, departed("sign in", nil, err)
+		return nil, unexpected("sign in", nil, err)
 	}
-	say("sign in as %s until %s", signedIn.Data.User.Email, signedIn.Data.ExpiresAt)
+	printStep("sign in as %s until %s", signedIn.Data.User.Email, signedIn.Data.ExpiresAt)
 
 	ctx = context.WithValue(ctx, cloudapi.ContextAccessToken, signedIn.Data.Token)
 	activated, _, err := s.cloud.OrganizationsAPI.ActivateOrganization(ctx, s.seed.OrganizationID).Execute()
 	if err != nil || !activated.Data.Active {
-		return nil, departed("activate the organization", activated, err)
+		return nil, unexpected("activate the organization", activated, err)
 	}
-	say("activate organization %s as %s", activated.Data.Slug, activated.Data.Role)
+	printStep("activate organization %s as %s", activated.Data.Slug, activated.Data.Role)
 	return ctx, nil
 }
 
-func (s *scenario) create(dashboard context.Context) (string, error) {
+func (s *scenario) createProfile(dashboard context.Context) (string, error) {
 	request := *cloudapi.NewCreateProfileRequest(s.seed.BrowserVersion, "Größe ✓")
 	request.SetNotes("by openapi-generator's go client")
 	request.SetLocale("de-DE")
 	created, _, err := s.cloud.ProfilesAPI.CreateProfile(dashboard).CreateProfileRequest(request).Execute()
 	if err != nil {
-		return "", departed("create a profile", nil, err)
+		return "", unexpected("create a profile", nil, err)
 	}
 	if profile := created.Data; profile.Name != "Größe ✓" || profile.GetLocale() != "de-DE" || profile.Proxy.Get() != nil {
-		return "", departed("create a profile", created, nil)
+		return "", unexpected("create a profile", created, nil)
 	}
-	say("create profile %s in version %d", created.Data.Id, created.Data.Version)
+	printStep("create profile %s in version %d", created.Data.Id, created.Data.Version)
 	return created.Data.Id, nil
 }
 
@@ -138,100 +138,100 @@ func (s *scenario) authorize(ctx context.Context, profile string) (string, error
 	request.SetProfileId(profile)
 	answer, _, err := s.cloud.LicenseAPI.AuthorizeLaunch(withKey(ctx, s.seed.OrganizationKey)).AuthorizeRequest(request).Execute()
 	if err != nil || !answer.Data.Allowed || answer.Data.Limit.Get() != nil {
-		return "", departed("authorize", answer, err)
+		return "", unexpected("authorize", answer, err)
 	}
-	say("authorize: allowed, %d in use, no limit", answer.Data.Current)
+	printStep("authorize: allowed, %d in use, no limit", answer.Data.Current)
 	return session, nil
 }
 
-// refuse requests a slot of the full organization and expects a refusal.
-func (s *scenario) refuse(ctx context.Context) error {
+// authorizeAtLimit requests a slot of the full organization and expects a refusal.
+func (s *scenario) authorizeAtLimit(ctx context.Context) error {
 	request := *cloudapi.NewAuthorizeRequest(uuid(), "sdk-go-openapi-generator", uuid())
 	request.SetProfileId(s.seed.Full.ProfileID)
 	answer, response, err := s.cloud.LicenseAPI.AuthorizeLaunch(withKey(ctx, s.seed.Full.OrganizationKey)).AuthorizeRequest(request).Execute()
 	refusal, ok := errors.AsType[*cloudapi.GenericOpenAPIError](err)
 	if !ok || response.StatusCode != http.StatusPaymentRequired {
-		return departed("authorize at the limit", answer, err)
+		return unexpected("authorize at the limit", answer, err)
 	}
-	verdict, ok := refusal.Model().(cloudapi.AuthorizeResponse)
-	if !ok || verdict.Data.Allowed || verdict.Data.GetReason() != cloudapi.REFUSALREASON_CONCURRENCY_LIMIT {
-		return departed("authorize at the limit", verdict, err)
+	authorization, ok := refusal.Model().(cloudapi.AuthorizeResponse)
+	if !ok || authorization.Data.Allowed || authorization.Data.GetReason() != cloudapi.REFUSALREASON_CONCURRENCY_LIMIT {
+		return unexpected("authorize at the limit", authorization, err)
 	}
-	say("authorize at the limit: %d, allowed %t, %s, %d of %d", response.StatusCode,
-		verdict.Data.Allowed, verdict.Data.GetReason(), verdict.Data.Current, verdict.Data.GetLimit())
+	printStep("authorize at the limit: %d, allowed %t, %s, %d of %d", response.StatusCode,
+		authorization.Data.Allowed, authorization.Data.GetReason(), authorization.Data.Current, authorization.Data.GetLimit())
 	return nil
 }
 
-// drive launches a browser, reads the session, sends an invalid launch, and ends the
+// useBrowser launches a browser, reads the session, sends an invalid launch, and ends the
 // browser.
-func (s *scenario) drive(ctx context.Context, profile string) error {
+func (s *scenario) useBrowser(ctx context.Context, profile string) error {
 	ctx = context.WithValue(ctx, workerapi.ContextAPIKeys, map[string]workerapi.APIKey{"workerKey": {Key: s.seed.WorkerKey}})
 	sessions := s.worker.SessionsAPI
 	request := workerapi.LaunchProfileRequest{ProfileId: &profile, Browser: &workerapi.BrowserSettings{Headless: new(true)}}
 	launched, _, err := sessions.LaunchProfile(ctx).LaunchProfileRequest(request).Execute()
 	if err != nil {
-		return departed("launch", nil, err)
+		return unexpected("launch", nil, err)
 	}
-	say("launch session %s: %s", launched.Data.Id, launched.Data.Status)
+	printStep("launch session %s: %s", launched.Data.Id, launched.Data.Status)
 
 	read, _, err := sessions.GetBrowserSession(ctx, launched.Data.Id).Execute()
 	if err != nil || read.Data.Status != workerapi.SESSIONSTATUS_RUNNING || read.Data.EndedAt.Get() != nil {
-		return departed("read the session", read, err)
+		return unexpected("read the session", read, err)
 	}
-	say("read the session: Chromium %d, port %d", read.Data.BrowserVersion, read.Data.GetDebugPort())
+	printStep("read the session: Chromium %d, port %d", read.Data.BrowserVersion, read.Data.GetDebugPort())
 
 	request.Spec = &workerapi.LaunchSpec{}
 	_, _, err = sessions.LaunchProfile(ctx).LaunchProfileRequest(request).Execute()
 	refused, ok := errors.AsType[*workerapi.GenericOpenAPIError](err)
 	if !ok {
-		return departed("launch a profile and a spec", nil, err)
+		return unexpected("launch a profile and a spec", nil, err)
 	}
 	answer, ok := refused.Model().(workerapi.ErrorResponse)
 	details := answer.Error.GetDetails()
 	if !ok || answer.Error.Code != workerapi.ERRORCODE_VALIDATION_ERROR || !slices.ContainsFunc(details, func(d workerapi.ErrorDetail) bool {
 		return d.Field == "profileId" && d.Code == workerapi.ERRORDETAILCODE_INVALID_UNION
 	}) {
-		return departed("launch a profile and a spec", answer, err)
+		return unexpected("launch a profile and a spec", answer, err)
 	}
-	say("%s: %s %s", answer.Error.Code, details[0].Field, details[0].Code)
+	printStep("%s: %s %s", answer.Error.Code, details[0].Field, details[0].Code)
 
 	killed, _, err := sessions.KillBrowserSession(ctx, launched.Data.Id).Execute()
 	if err != nil || killed.Data.Status != workerapi.SESSIONSTATUS_KILLED {
-		return departed("kill the session", killed, err)
+		return unexpected("kill the session", killed, err)
 	}
-	say("kill the session: %s, %s", killed.Data.Status, killed.Data.GetEndReason())
+	printStep("kill the session: %s, %s", killed.Data.Status, killed.Data.GetEndReason())
 	return nil
 }
 
-func (s *scenario) pages(dashboard context.Context) error {
+func (s *scenario) pageThroughProfiles(dashboard context.Context) error {
 	seen := 0
 	for page, more := int32(1), true; more; page++ {
 		list, _, err := s.cloud.ProfilesAPI.ListProfiles(dashboard).Page(page).Limit(1).Execute()
 		if err != nil {
-			return departed("list the profiles", nil, err)
+			return unexpected("list the profiles", nil, err)
 		}
 		seen += len(list.Data.Items)
 		more = list.Data.Pagination.HasNext
 		if !more && list.Data.Pagination.Total != int64(seen) {
-			return departed("list the profiles", list, nil)
+			return unexpected("list the profiles", list, nil)
 		}
 	}
-	say("page through %d profiles, one a page", seen)
+	printStep("page through %d profiles, one a page", seen)
 	return nil
 }
 
-func (s *scenario) end(ctx context.Context, profile, reservation string) error {
+func (s *scenario) endReservation(ctx context.Context, profile, reservation string) error {
 	ended, _, err := s.cloud.WorkerIntegrationAPI.EndProfileSession(withKey(ctx, s.seed.OrganizationKey), profile, reservation).Execute()
 	if err != nil || ended.Data.SessionId != reservation {
-		return departed("end the reservation", ended, err)
+		return unexpected("end the reservation", ended, err)
 	}
-	say("end the reservation")
+	printStep("end the reservation")
 	return nil
 }
 
-// leave deletes the profile after the worker has reported the end of the session,
+// cleanUp deletes the profile after the worker has reported the end of the session,
 // and signs out.
-func (s *scenario) leave(dashboard context.Context, profile string) error {
+func (s *scenario) cleanUp(dashboard context.Context, profile string) error {
 	deadline := time.Now().Add(10 * time.Second)
 	_, response, err := s.cloud.ProfilesAPI.DeleteProfile(dashboard, profile).Execute()
 	for err != nil && response != nil && response.StatusCode == http.StatusConflict && time.Now().Before(deadline) {
@@ -239,19 +239,19 @@ func (s *scenario) leave(dashboard context.Context, profile string) error {
 		_, response, err = s.cloud.ProfilesAPI.DeleteProfile(dashboard, profile).Execute()
 	}
 	if err != nil {
-		return departed("delete the profile", nil, err)
+		return unexpected("delete the profile", nil, err)
 	}
-	say("delete the profile")
+	printStep("delete the profile")
 
 	if _, _, err := s.cloud.AuthenticationAPI.SignOut(dashboard).Execute(); err != nil {
-		return departed("sign out", nil, err)
+		return unexpected("sign out", nil, err)
 	}
-	say("sign out")
+	printStep("sign out")
 	return nil
 }
 
-// departed returns an error with the unexpected response.
-func departed(step string, answer any, err error) error {
+// unexpected returns an error with the unexpected response.
+func unexpected(step string, answer any, err error) error {
 	if failure, ok := errors.AsType[interface {
 		error
 		Body() []byte
@@ -262,7 +262,7 @@ func departed(step string, answer any, err error) error {
 		return fmt.Errorf("%s: %w", step, err)
 	}
 	text, _ := json.Marshal(answer)
-	return fmt.Errorf("%s: the answer was %s", step, text)
+	return fmt.Errorf("%s: the response was %s", step, text)
 }
 
 // uuid returns a random UUID, which the standard library cannot create.
@@ -273,4 +273,4 @@ func uuid() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-func say(format string, values ...any) { fmt.Printf("ok  "+format+"\n", values...) }
+func printStep(format string, values ...any) { fmt.Printf("ok  "+format+"\n", values...) }

@@ -53,10 +53,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.signIn(ctx); err != nil {
 		return err
 	}
-	profile, err := s.create(ctx)
+	profile, err := s.createProfile(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,16 +64,16 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.refuse(ctx); err != nil {
+	if err := s.authorizeAtLimit(ctx); err != nil {
 		return err
 	}
-	if err := s.drive(ctx, profile); err != nil {
+	if err := s.useBrowser(ctx, profile); err != nil {
 		return err
 	}
-	if err := s.pages(ctx); err != nil {
+	if err := s.pageThroughProfiles(ctx); err != nil {
 		return err
 	}
-	return s.leave(ctx, profile, reservation)
+	return s.cleanUp(ctx, profile, reservation)
 }
 
 func open(file, cloud, worker string) (*scenario, error) {
@@ -99,154 +99,154 @@ func withKey(key string) func(context.Context, *http.Request) error {
 	}
 }
 
-// signedIn adds the credential of the signed-in user to a request.
-func (s *scenario) signedIn(_ context.Context, r *http.Request) error {
+// withToken adds the credential of the signed-in user to a request.
+func (s *scenario) withToken(_ context.Context, r *http.Request) error {
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	return nil
 }
 
-func (s *scenario) enter(ctx context.Context) error {
+func (s *scenario) signIn(ctx context.Context) error {
 	signedIn, err := s.cloud.SignInWithResponse(ctx, cloudapi.SignInRequest{
 		Email: openapi_types.Email(s.seed.Owner.Email), Password: s.seed.Owner.Password,
 	})
 	if err != nil || signedIn.JSON200 == nil {
-		return departed("sign in", signedIn, err)
+		return unexpected("sign in", signedIn, err)
 	}
 	s.token = signedIn.JSON200.Data.Token
-	say("sign in as %s until %s", signedIn.JSON200.Data.User.Email, signedIn.JSON200.Data.ExpiresAt)
+	printStep("sign in as %s until %s", signedIn.JSON200.Data.User.Email, signedIn.JSON200.Data.ExpiresAt)
 
-	activated, err := s.cloud.ActivateOrganizationWithResponse(ctx, s.seed.OrganizationID, nil, s.signedIn)
+	activated, err := s.cloud.ActivateOrganizationWithResponse(ctx, s.seed.OrganizationID, nil, s.withToken)
 	if err != nil || activated.JSON200 == nil || !activated.JSON200.Data.Active {
-		return departed("activate the organization", activated, err)
+		return unexpected("activate the organization", activated, err)
 	}
-	say("activate organization %s as %s", activated.JSON200.Data.Slug, activated.JSON200.Data.Role)
+	printStep("activate organization %s as %s", activated.JSON200.Data.Slug, activated.JSON200.Data.Role)
 	return nil
 }
 
-func (s *scenario) create(ctx context.Context) (uuid.UUID, error) {
+func (s *scenario) createProfile(ctx context.Context) (uuid.UUID, error) {
 	created, err := s.cloud.CreateProfileWithResponse(ctx, nil, cloudapi.CreateProfileRequest{
 		Name: "Größe ✓", BrowserVersion: s.seed.BrowserVersion, Notes: new("by the go client"), Locale: nullable.NewNullableWithValue("de-DE"),
-	}, s.signedIn)
+	}, s.withToken)
 	if err != nil || created.JSON201 == nil {
-		return uuid.Nil, departed("create a profile", created, err)
+		return uuid.Nil, unexpected("create a profile", created, err)
 	}
 	profile := created.JSON201.Data
 	if profile.Name != "Größe ✓" || profile.Locale.MustGet() != "de-DE" || !profile.Proxy.IsNull() || created.Headers201.ETag == "" {
-		return uuid.Nil, departed("create a profile", created, nil)
+		return uuid.Nil, unexpected("create a profile", created, nil)
 	}
-	say("create profile %s in version %d", profile.Id, profile.Version)
+	printStep("create profile %s in version %d", profile.Id, profile.Version)
 	return profile.Id, nil
 }
 
 // authorize reserves a slot and returns its session.
 func (s *scenario) authorize(ctx context.Context, profile uuid.UUID) (uuid.UUID, error) {
 	session := uuid.New()
-	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
+	response, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
 		MachineId: "sdk-go", BootId: uuid.New(), SessionId: session, ProfileId: &profile,
 	}, withKey(s.seed.OrganizationKey))
-	if err != nil || answer.JSON200 == nil || !answer.JSON200.Data.Allowed || !answer.JSON200.Data.Limit.IsNull() {
-		return uuid.Nil, departed("authorize", answer, err)
+	if err != nil || response.JSON200 == nil || !response.JSON200.Data.Allowed || !response.JSON200.Data.Limit.IsNull() {
+		return uuid.Nil, unexpected("authorize", response, err)
 	}
-	say("authorize: allowed, %d in use, no limit", answer.JSON200.Data.Current)
+	printStep("authorize: allowed, %d in use, no limit", response.JSON200.Data.Current)
 	return session, nil
 }
 
-// refuse requests a slot of the full organization and expects a refusal.
-func (s *scenario) refuse(ctx context.Context) error {
-	answer, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
+// authorizeAtLimit requests a slot of the full organization and expects a refusal.
+func (s *scenario) authorizeAtLimit(ctx context.Context) error {
+	response, err := s.cloud.AuthorizeLaunchWithResponse(ctx, nil, cloudapi.AuthorizeRequest{
 		MachineId: "sdk-go", BootId: uuid.New(), SessionId: uuid.New(), ProfileId: &s.seed.Full.ProfileID,
 	}, withKey(s.seed.Full.OrganizationKey))
-	if err != nil || answer.JSON402 == nil {
-		return departed("authorize at the limit", answer, err)
+	if err != nil || response.JSON402 == nil {
+		return unexpected("authorize at the limit", response, err)
 	}
-	verdict := answer.JSON402.Data
-	if verdict.Allowed || verdict.Reason == nil || *verdict.Reason != cloudapi.RefusalReasonConcurrencyLimit {
-		return departed("authorize at the limit", answer, nil)
+	refusal := response.JSON402.Data
+	if refusal.Allowed || refusal.Reason == nil || *refusal.Reason != cloudapi.RefusalReasonConcurrencyLimit {
+		return unexpected("authorize at the limit", response, nil)
 	}
-	say("authorize at the limit: 402, allowed %t, %s, %d of %d", verdict.Allowed, *verdict.Reason, verdict.Current, verdict.Limit.MustGet())
+	printStep("authorize at the limit: 402, allowed %t, %s, %d of %d", refusal.Allowed, *refusal.Reason, refusal.Current, refusal.Limit.MustGet())
 	return nil
 }
 
-// drive launches a browser, reads the session, sends an invalid launch, and ends the
+// useBrowser launches a browser, reads the session, sends an invalid launch, and ends the
 // browser.
-func (s *scenario) drive(ctx context.Context, profile uuid.UUID) error {
+func (s *scenario) useBrowser(ctx context.Context, profile uuid.UUID) error {
 	request := workerapi.LaunchProfileRequest{ProfileId: &profile, Browser: &workerapi.BrowserSettings{Headless: new(true)}}
 	launched, err := s.worker.LaunchProfileWithResponse(ctx, request)
 	if err != nil || launched.JSON201 == nil {
-		return departed("launch", launched, err)
+		return unexpected("launch", launched, err)
 	}
 	session := launched.JSON201.Data.Id
-	say("launch session %s: %s", session, launched.JSON201.Data.Status)
+	printStep("launch session %s: %s", session, launched.JSON201.Data.Status)
 
 	read, err := s.worker.GetBrowserSessionWithResponse(ctx, session)
 	if err != nil || read.JSON200 == nil || read.JSON200.Data.Status != workerapi.SessionStatusRunning || !read.JSON200.Data.EndedAt.IsNull() {
-		return departed("read the session", read, err)
+		return unexpected("read the session", read, err)
 	}
-	say("read the session: Chromium %d, port %d", read.JSON200.Data.BrowserVersion, read.JSON200.Data.DebugPort.MustGet())
+	printStep("read the session: Chromium %d, port %d", read.JSON200.Data.BrowserVersion, read.JSON200.Data.DebugPort.MustGet())
 
 	request.Spec = &workerapi.LaunchSpec{}
 	refused, err := s.worker.LaunchProfileWithResponse(ctx, request)
 	if err != nil || refused.JSON400 == nil || refused.JSON400.Error.Details == nil {
-		return departed("launch a profile and a spec", refused, err)
+		return unexpected("launch a profile and a spec", refused, err)
 	}
 	wrong := refused.JSON400.Error
 	if wrong.Code != workerapi.ErrorCodeVALIDATIONERROR || !slices.ContainsFunc(*wrong.Details, func(d workerapi.ErrorDetail) bool {
 		return d.Field == "profileId" && d.Code == workerapi.ErrorDetailCodeINVALIDUNION
 	}) {
-		return departed("launch a profile and a spec", refused, nil)
+		return unexpected("launch a profile and a spec", refused, nil)
 	}
-	say("%s: %s %s", wrong.Code, (*wrong.Details)[0].Field, (*wrong.Details)[0].Code)
+	printStep("%s: %s %s", wrong.Code, (*wrong.Details)[0].Field, (*wrong.Details)[0].Code)
 
 	killed, err := s.worker.KillBrowserSessionWithResponse(ctx, session)
 	if err != nil || killed.JSON200 == nil || killed.JSON200.Data.Status != workerapi.SessionStatusKilled {
-		return departed("kill the session", killed, err)
+		return unexpected("kill the session", killed, err)
 	}
-	say("kill the session: %s, %s", killed.JSON200.Data.Status, killed.JSON200.Data.EndReason.MustGet())
+	printStep("kill the session: %s, %s", killed.JSON200.Data.Status, killed.JSON200.Data.EndReason.MustGet())
 	return nil
 }
 
-func (s *scenario) pages(ctx context.Context) error {
+func (s *scenario) pageThroughProfiles(ctx context.Context) error {
 	seen := 0
 	for page, more := int32(1), true; more; page++ {
-		list, err := s.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{Page: &page, Limit: new(int32(1))}, s.signedIn)
+		list, err := s.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{Page: &page, Limit: new(int32(1))}, s.withToken)
 		if err != nil || list.JSON200 == nil {
-			return departed("list the profiles", list, err)
+			return unexpected("list the profiles", list, err)
 		}
 		seen += len(list.JSON200.Data.Items)
 		more = list.JSON200.Data.Pagination.HasNext
 		if !more && list.JSON200.Data.Pagination.Total != int64(seen) {
-			return departed("list the profiles", list, nil)
+			return unexpected("list the profiles", list, nil)
 		}
 	}
-	say("page through %d profiles, one a page", seen)
+	printStep("page through %d profiles, one a page", seen)
 	return nil
 }
 
-// leave ends the reservation, deletes the profile after the worker has reported the
+// cleanUp ends the reservation, deletes the profile after the worker has reported the
 // end of the session, and signs out.
-func (s *scenario) leave(ctx context.Context, profile, reservation uuid.UUID) error {
+func (s *scenario) cleanUp(ctx context.Context, profile, reservation uuid.UUID) error {
 	ended, err := s.cloud.EndProfileSessionWithResponse(ctx, profile, reservation, cloudapi.EndSessionRequest{}, withKey(s.seed.OrganizationKey))
 	if err != nil || ended.JSON200 == nil || ended.JSON200.Data.SessionId != reservation {
-		return departed("end the reservation", ended, err)
+		return unexpected("end the reservation", ended, err)
 	}
-	say("end the reservation")
+	printStep("end the reservation")
 
 	deadline := time.Now().Add(10 * time.Second)
-	deleted, err := s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.signedIn)
+	deleted, err := s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.withToken)
 	for err == nil && deleted.JSON409 != nil && time.Now().Before(deadline) {
 		time.Sleep(100 * time.Millisecond)
-		deleted, err = s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.signedIn)
+		deleted, err = s.cloud.DeleteProfileWithResponse(ctx, profile, nil, s.withToken)
 	}
 	if err != nil || deleted.JSON200 == nil {
-		return departed("delete the profile", deleted, err)
+		return unexpected("delete the profile", deleted, err)
 	}
-	say("delete the profile")
+	printStep("delete the profile")
 
-	signedOut, err := s.cloud.SignOutWithResponse(ctx, s.signedIn)
+	signedOut, err := s.cloud.SignOutWithResponse(ctx, s.withToken)
 	if err != nil || signedOut.JSON200 == nil {
-		return departed("sign out", signedOut, err)
+		return unexpected("sign out", signedOut, err)
 	}
-	say("sign out")
+	printStep("sign out")
 	return nil
 }
 
@@ -256,12 +256,12 @@ type result interface {
 	GetBody() []byte
 }
 
-// departed returns an error with the unexpected response.
-func departed(step string, answer result, err error) error {
+// unexpected returns an error with the unexpected response.
+func unexpected(step string, response result, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", step, err)
 	}
-	return fmt.Errorf("%s: %s %s", step, answer.Status(), answer.GetBody())
+	return fmt.Errorf("%s: %s %s", step, response.Status(), response.GetBody())
 }
 
-func say(format string, values ...any) { fmt.Printf("ok  "+format+"\n", values...) }
+func printStep(format string, values ...any) { fmt.Printf("ok  "+format+"\n", values...) }

@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
 }
 
 async fn scenario(seed: &Seed) -> Outcome<()> {
-    let dashboard = enter(seed).await?;
+    let dashboard = sign_in_and_activate(seed).await?;
     let mut request =
         cloud::models::CreateProfileRequest::new(seed.browser_version, "Größe ✓".into());
     request.locale = Some(Some("de-DE".into()));
@@ -73,7 +73,7 @@ async fn scenario(seed: &Seed) -> Outcome<()> {
     ));
 
     let reservation = authorize(seed, profile.id).await?;
-    run_browser(seed, profile.id).await?;
+    use_browser(seed, profile.id).await?;
     page_through(&dashboard).await?;
 
     let key = with_key(&seed.organization_key)?;
@@ -89,15 +89,15 @@ async fn scenario(seed: &Seed) -> Outcome<()> {
         &format!("the ended session is {report:?}"),
     )?;
     ok("end the reservation");
-    remove(&dashboard, profile.id).await?;
+    delete_after_end(&dashboard, profile.id).await?;
     sign_out(&dashboard).await?;
     ok("sign out");
     Ok(())
 }
 
-/// Signs in and makes the organization the active one.
-async fn enter(seed: &Seed) -> Outcome<cloud::apis::configuration::Configuration> {
-    let mut dashboard = at_cloud()?;
+/// Signs in and activates the organization.
+async fn sign_in_and_activate(seed: &Seed) -> Outcome<cloud::apis::configuration::Configuration> {
+    let mut dashboard = cloud_configuration()?;
     let request =
         cloud::models::SignInRequest::new(seed.owner.email.clone(), seed.owner.password.clone());
     let signed_in = sign_in(&dashboard, request).await?.data;
@@ -110,10 +110,7 @@ async fn enter(seed: &Seed) -> Outcome<cloud::apis::configuration::Configuration
     let organization = activate_organization(&dashboard, &seed.organization_id.to_string(), None)
         .await?
         .data;
-    expect(
-        organization.active,
-        "the organization is not the active one",
-    )?;
+    expect(organization.active, "the organization is not active")?;
     ok(&format!(
         "activate organization {} as {}",
         organization.slug, organization.role
@@ -127,16 +124,16 @@ async fn authorize(seed: &Seed, profile: Uuid) -> Outcome<Uuid> {
     let mut request =
         cloud::models::AuthorizeRequest::new(Uuid::new_v4(), "sdk-rust".into(), session);
     request.profile_id = Some(profile);
-    let verdict = authorize_launch(&with_key(&seed.organization_key)?, request.clone(), None)
+    let authorization = authorize_launch(&with_key(&seed.organization_key)?, request.clone(), None)
         .await?
         .data;
     expect(
-        verdict.allowed && verdict.limit.is_none() && verdict.slot_id.is_some(),
-        &format!("the verdict is {verdict:?}"),
+        authorization.allowed && authorization.limit.is_none() && authorization.slot_id.is_some(),
+        &format!("the authorization is {authorization:?}"),
     )?;
     ok(&format!(
         "authorize: allowed, {} in use, no limit",
-        verdict.current
+        authorization.current
     ));
 
     request.profile_id = Some(seed.full.profile_id);
@@ -147,23 +144,24 @@ async fn authorize(seed: &Seed, profile: Uuid) -> Outcome<Uuid> {
         ..
     })) = answer
     else {
-        return Err(format!("authorize at the limit answered {answer:?}").into());
+        return Err(format!("authorize at the limit returned {answer:?}").into());
     };
-    let verdict = refusal.data;
+    let authorization = refusal.data;
     expect(
-        !verdict.allowed && verdict.reason == Some(cloud::models::RefusalReason::ConcurrencyLimit),
-        &format!("the refusal is {verdict:?}"),
+        !authorization.allowed
+            && authorization.reason == Some(cloud::models::RefusalReason::ConcurrencyLimit),
+        &format!("the refusal is {authorization:?}"),
     )?;
     ok(&format!(
         "authorize at the limit: 402, allowed {}, concurrency_limit, {} of {:?}",
-        verdict.allowed, verdict.current, verdict.limit
+        authorization.allowed, authorization.current, authorization.limit
     ));
     Ok(session)
 }
 
 /// Launches a browser, reads the session, sends an invalid launch, and ends the browser.
-async fn run_browser(seed: &Seed, profile: Uuid) -> Outcome<()> {
-    let worker = at_worker(seed)?;
+async fn use_browser(seed: &Seed, profile: Uuid) -> Outcome<()> {
+    let worker = worker_configuration(seed)?;
     let mut request = worker::models::LaunchProfileRequest::new();
     request.profile_id = Some(profile);
     request.browser = Some(Box::new(worker::models::BrowserSettings {
@@ -197,7 +195,7 @@ async fn run_browser(seed: &Seed, profile: Uuid) -> Outcome<()> {
         ..
     })) = answer
     else {
-        return Err(format!("a launch of a profile and a spec answered {answer:?}").into());
+        return Err(format!("a launch of a profile and a spec returned {answer:?}").into());
     };
     let details = refusal.error.details.unwrap_or_default();
     expect(
@@ -256,7 +254,7 @@ async fn page_through(dashboard: &cloud::apis::configuration::Configuration) -> 
 }
 
 /// Deletes the profile after the worker has reported the end of the session.
-async fn remove(
+async fn delete_after_end(
     dashboard: &cloud::apis::configuration::Configuration,
     profile: Uuid,
 ) -> Outcome<()> {
@@ -276,10 +274,10 @@ async fn remove(
             }
         }
     }
-    Err("the profile has live sessions for ten seconds after its last".into())
+    Err("the profile still has running sessions after ten seconds".into())
 }
 
-fn at_cloud() -> Outcome<cloud::apis::configuration::Configuration> {
+fn cloud_configuration() -> Outcome<cloud::apis::configuration::Configuration> {
     Ok(cloud::apis::configuration::Configuration {
         base_path: env::var("CLOUD_URL")?,
         client: reqwest::Client::builder()
@@ -290,7 +288,7 @@ fn at_cloud() -> Outcome<cloud::apis::configuration::Configuration> {
 }
 
 fn with_key(key: &str) -> Outcome<cloud::apis::configuration::Configuration> {
-    let mut configuration = at_cloud()?;
+    let mut configuration = cloud_configuration()?;
     configuration.api_key = Some(cloud::apis::configuration::ApiKey {
         prefix: None,
         key: key.into(),
@@ -298,7 +296,7 @@ fn with_key(key: &str) -> Outcome<cloud::apis::configuration::Configuration> {
     Ok(configuration)
 }
 
-fn at_worker(seed: &Seed) -> Outcome<worker::apis::configuration::Configuration> {
+fn worker_configuration(seed: &Seed) -> Outcome<worker::apis::configuration::Configuration> {
     Ok(worker::apis::configuration::Configuration {
         base_path: env::var("WORKER_URL")?,
         client: reqwest::Client::builder()
@@ -312,10 +310,14 @@ fn at_worker(seed: &Seed) -> Outcome<worker::apis::configuration::Configuration>
     })
 }
 
-fn ok(what: &str) {
-    println!("ok  {what}");
+fn ok(step: &str) {
+    println!("ok  {step}");
 }
 
-fn expect(holds: bool, otherwise: &str) -> Outcome<()> {
-    if holds { Ok(()) } else { Err(otherwise.into()) }
+fn expect(condition: bool, message: &str) -> Outcome<()> {
+    if condition {
+        Ok(())
+    } else {
+        Err(message.into())
+    }
 }

@@ -53,9 +53,9 @@ public final class Scenario {
     try {
       new Scenario(seed).run();
     } catch (ApiException e) {
-      throw new Departure("the cloud answered " + e.getCode() + " " + e.getResponseBody(), e);
+      throw new UnexpectedResponse("the cloud responded " + e.getCode() + " " + e.getResponseBody(), e);
     } catch (svc.worker.ApiException e) {
-      throw new Departure("the worker answered " + e.getCode() + " " + e.getResponseBody(), e);
+      throw new UnexpectedResponse("the worker responded " + e.getCode() + " " + e.getResponseBody(), e);
     }
   }
 
@@ -63,11 +63,11 @@ public final class Scenario {
     signIn();
     UUID profile = createProfile();
     UUID reservation = authorize(profile);
-    authorizeAtTheLimit();
+    authorizeAtLimit();
     UUID session = launch(profile);
-    launchWhatIsWrong(profile);
+    launchInvalid(profile);
     kill(session);
-    page();
+    pageThroughProfiles();
     endReservation(profile, reservation);
     deleteProfile(profile);
     new AuthenticationApi(dashboard).signOut();
@@ -102,32 +102,32 @@ public final class Scenario {
   /** Reserves a slot and returns its session. */
   private UUID authorize(UUID profile) throws ApiException {
     UUID session = UUID.randomUUID();
-    var request = authorization(profile).sessionId(session);
-    var verdict = new LicenseApi(cloud(seed.get("organizationKey").asText())).authorizeLaunch(request, null).getData();
-    expect(verdict.getAllowed() && verdict.getLimit() == null && verdict.getSlotId() != null, verdict);
-    ok("authorize: allowed, %d in use, no limit", verdict.getCurrent());
+    var request = authorizeRequest(profile).sessionId(session);
+    var authorization = new LicenseApi(cloud(seed.get("organizationKey").asText())).authorizeLaunch(request, null).getData();
+    expect(authorization.getAllowed() && authorization.getLimit() == null && authorization.getSlotId() != null, authorization);
+    ok("authorize: allowed, %d in use, no limit", authorization.getCurrent());
     return session;
   }
 
   /** Requests a slot of the full organization and expects a refusal. */
-  private void authorizeAtTheLimit() throws ApiException, JsonProcessingException {
+  private void authorizeAtLimit() throws ApiException, JsonProcessingException {
     JsonNode full = seed.get("full");
     var license = new LicenseApi(cloud(full.get("organizationKey").asText()));
     try {
-      var answer = license.authorizeLaunch(authorization(UUID.fromString(full.get("profileId").asText())), null);
-      throw new Departure("an authorize at the limit answered " + answer, null);
+      var response = license.authorizeLaunch(authorizeRequest(UUID.fromString(full.get("profileId").asText())), null);
+      throw new UnexpectedResponse("an authorize at the limit succeeded: " + response, null);
     } catch (ApiException refused) {
       expect(refused.getCode() == 402, refused);
-      var verdict =
+      var authorization =
           svc.cloud.ApiClient.createDefaultObjectMapper()
               .readValue(refused.getResponseBody(), AuthorizeResponse.class)
               .getData();
-      expect(!verdict.getAllowed() && verdict.getReason() == RefusalReason.CONCURRENCY_LIMIT, verdict);
-      ok("authorize at the limit: %d, allowed %s, %s, %d of %d", refused.getCode(), verdict.getAllowed(), verdict.getReason(), verdict.getCurrent(), verdict.getLimit());
+      expect(!authorization.getAllowed() && authorization.getReason() == RefusalReason.CONCURRENCY_LIMIT, authorization);
+      ok("authorize at the limit: %d, allowed %s, %s, %d of %d", refused.getCode(), authorization.getAllowed(), authorization.getReason(), authorization.getCurrent(), authorization.getLimit());
     }
   }
 
-  private static AuthorizeRequest authorization(UUID profile) {
+  private static AuthorizeRequest authorizeRequest(UUID profile) {
     return new AuthorizeRequest()
         .machineId("sdk-java")
         .bootId(UUID.randomUUID())
@@ -147,10 +147,10 @@ public final class Scenario {
     return session.getId();
   }
 
-  private void launchWhatIsWrong(UUID profile) throws svc.worker.ApiException, JsonProcessingException {
+  private void launchInvalid(UUID profile) throws svc.worker.ApiException, JsonProcessingException {
     try {
-      var answer = new SessionsApi(worker).launchProfile(new LaunchProfileRequest().profileId(profile).spec(new LaunchSpec()));
-      throw new Departure("a launch of a profile and a spec answered " + answer, null);
+      var response = new SessionsApi(worker).launchProfile(new LaunchProfileRequest().profileId(profile).spec(new LaunchSpec()));
+      throw new UnexpectedResponse("a launch of a profile and a spec succeeded: " + response, null);
     } catch (svc.worker.ApiException refused) {
       var error =
           svc.worker.ApiClient.createDefaultObjectMapper()
@@ -172,7 +172,7 @@ public final class Scenario {
     ok("kill the session: %s, %s", killed.getStatus(), killed.getEndReason());
   }
 
-  private void page() throws ApiException {
+  private void pageThroughProfiles() throws ApiException {
     var profiles = new ProfilesApi(dashboard);
     long seen = 0;
     boolean more = true;
@@ -226,18 +226,18 @@ public final class Scenario {
     OUT.printf("ok  " + format + "%n", values);
   }
 
-  private static void expect(boolean holds, Object answer) {
-    if (!holds) {
-      throw new Departure("unexpected response: " + answer, null);
+  private static void expect(boolean condition, Object response) {
+    if (!condition) {
+      throw new UnexpectedResponse("unexpected response: " + response, null);
     }
   }
 
   /** An unexpected response. */
-  private static final class Departure extends RuntimeException {
+  private static final class UnexpectedResponse extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    Departure(String what, Throwable cause) {
-      super(what, cause);
+    UnexpectedResponse(String message, Throwable cause) {
+      super(message, cause);
     }
   }
 }

@@ -1,13 +1,13 @@
-"""python nameable.py DOCUMENT: prints it with each nullable enum as a choice of the enum and null.
+"""python named_enums.py DOCUMENT: prints the document with each nullable enum as `oneOf` the enum and null.
 
-The generator makes three classes of one enum that has null among its values.
+For an enum with null among its values, the generator would create three classes.
 """
 
 import json
 import sys
 
 
-def nameable(name, schema):
+def named_enum(name, schema):
     if not schema.get("nullable") or None not in schema.get("enum", []):
         return schema
     description = schema.pop("description")
@@ -19,5 +19,5 @@ def nameable(name, schema):
 with open(sys.argv[1], encoding="utf-8") as file:
     document = json.load(file)
 schemas = document["components"]["schemas"]
-document["components"]["schemas"] = {name: nameable(name, schema) for name, schema in schemas.items()}
+document["components"]["schemas"] = {name: named_enum(name, schema) for name, schema in schemas.items()}
 json.dump(document, sys.stdout)
