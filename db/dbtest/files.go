@@ -15,9 +15,9 @@ import (
 // scratchDir returns the parent directory of the data: /dev/shm if it has enough space,
 // because many file systems are slow when many files are created and deleted.
 func scratchDir() string {
-	const memory, room = "/dev/shm", 2 << 30
+	const memory, minFree = "/dev/shm", 2 << 30
 	var stat syscall.Statfs_t
-	if err := syscall.Statfs(memory, &stat); err != nil || stat.Bavail*uint64(stat.Bsize) < room {
+	if err := syscall.Statfs(memory, &stat); err != nil || stat.Bavail*uint64(stat.Bsize) < minFree {
 		return os.TempDir()
 	}
 	return memory

@@ -11,7 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// manyClients is the number of concurrent clients of back-to-back sessions, besides one.
+// manyClients is the number of clients in the second measurement of back-to-back sessions.
+// The first one has one client.
 const manyClients = 4
 
 // setThroughput sets the defaults of a run of make bench-throughput.

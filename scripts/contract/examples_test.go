@@ -50,13 +50,13 @@ func TestInvalidExamples_FindsAll(t *testing.T) {
 }
 
 func TestReplaceMembers(t *testing.T) {
-	body := map[string]any{"id": "made up", "spec": map[string]any{"version": 1, "os": "linux"}, "kept": true}
+	body := map[string]any{"id": "generated", "spec": map[string]any{"version": 1, "os": "linux"}, "kept": true}
 	got := replaceMembers(body, map[string]any{"id": "real", "spec.version": 2, "absent": 1, "other.absent": 1})
 	want := map[string]any{"id": "real", "spec": map[string]any{"version": 2, "os": "linux"}, "kept": true}
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if body["id"] != "made up" {
+	if body["id"] != "generated" {
 		t.Error("the document's own example has changed")
 	}
 }

@@ -122,7 +122,7 @@ func (p *seeder) createUsers(ctx context.Context, s *seed) (err error) {
 // createFullOrganization creates an organization whose slots are all taken. After
 // that, the first organization is the owner's active one again.
 func (p *seeder) createFullOrganization(ctx context.Context, s *seed) (err error) {
-	if s.Full, err = p.newTenant(ctx, s.Owner, "Full House", "free"); err != nil {
+	if s.Full, err = p.newTenant(ctx, s.Owner, "Full Organization", "free"); err != nil {
 		return err
 	}
 	if s.Full.ProfileID, err = p.newProfile(ctx, s.Owner, s.BrowserVersion); err != nil {

@@ -84,11 +84,11 @@ func requireSuccess[A answer](a A, err error) (A, error) {
 // newUser signs up a new user.
 func (p *seeder) newUser(ctx context.Context, name string) (*user, error) {
 	one := &user{Email: strings.ToLower(name + "." + rand.Text()[:10] + "@example.com"), Password: rand.Text()}
-	anybody, err := p.cloud("", "")
+	anonymous, err := p.cloud("", "")
 	if err != nil {
 		return nil, err
 	}
-	user, err := requireSuccess(anybody.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
+	user, err := requireSuccess(anonymous.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
 		Email: openapi_types.Email(one.Email), Password: &one.Password, Name: name,
 	}))
 	if err != nil {

@@ -25,9 +25,9 @@ const (
 	mcpWay        = "mcp"
 )
 
-// wayEndpoint returns the endpoint of a way. {host} stands for the worker's host and
-// port, {socket} for webSocketDebuggerUrl, {token} for the control token and {key} for
-// the organization key.
+// wayEndpoint returns the endpoint of a way. {host} is the worker's host and port,
+// {socket} is webSocketDebuggerUrl, {token} is the control token and {key} is the
+// organization key.
 func wayEndpoint(way string) string {
 	switch way {
 	case socketWay:

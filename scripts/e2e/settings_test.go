@@ -107,7 +107,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 }
 
 // startAuthProxy starts a proxy that requires the credentials. It forwards all
-// requests to one server, whatever their host.
+// requests to one server, regardless of their host.
 func startAuthProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
 	t.Helper()
 	target, err := url.Parse(to)

@@ -11,7 +11,7 @@ import (
 
 const chart = "scripts/kubernetes/chart"
 
-// variant is a set of values that the chart must accept, besides those of the proof, with a check of its objects.
+// variant is a set of values that the chart must accept in addition to those of the proof, with a check of its objects.
 type variant struct {
 	values []string
 	check  func([]object) error

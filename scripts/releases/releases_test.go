@@ -68,24 +68,24 @@ func build(t *testing.T) string {
 
 // What a change requires.
 const (
-	nothing = ""
-	minor   = "set info.version to 1.1.0"
-	major   = "set info.version to 2.0.0"
+	none  = ""
+	minor = "set info.version to 1.1.0"
+	major = "set info.version to 2.0.0"
 )
 
 // changeTest is a change of the documents, and what it requires.
 type changeTest struct {
-	name  string
-	edits []edit
-	wants string
-	tells string // in the message
+	name        string
+	edits       []edit
+	requirement string
+	message     string // a part of the error message
 }
 
 func changeTests() []changeTest {
 	named := func(id string) string { return "operationId: " + id + "\n" }
 	return []changeTest{
-		{"no change", nil, nothing, ""},
-		{"a summary changes", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, nothing, ""},
+		{"no change", nil, none, ""},
+		{"a summary changes", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, none, ""},
 		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
 		{"an optional request field is added", []edit{{"worker.yaml", "        keepAlive: {", "        keepMe: {type: boolean, description: Whether.}\n        keepAlive: {"}}, minor, "keepMe"},
 		{"a response field is added", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        version: {type: string, maxLength: 64, description: The version of the service.}\n        mood: {type: string, maxLength: 64, description: Its mood.}\n"}}, minor, "mood"},
@@ -97,7 +97,7 @@ func changeTests() []changeTest {
 		{"a request property is removed", []edit{{"worker.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
 		{"a request property becomes required", []edit{{"worker.yaml", "      description: The lifetime of the ticket.\n", "      description: The lifetime of the ticket.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
 		{"an enum of a request narrows", []edit{{"cloud.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
-		{"an enum of an answer widens", []edit{{"shared.yaml", "        - INTERNAL_ERROR\n", "        - INTERNAL_ERROR\n        - OTHER_ERROR\n"}}, major, "OTHER_ERROR"},
+		{"an enum of a response widens", []edit{{"shared.yaml", "        - INTERNAL_ERROR\n", "        - INTERNAL_ERROR\n        - OTHER_ERROR\n"}}, major, "OTHER_ERROR"},
 		{"a bound of a request narrows", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 50, default: 20}"}}, major, "50"},
 		{"a default changes", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 50}"}}, major, "20"},
 		{"a success status changes", []edit{{"cloud.yaml", "        '201':\n          description: Signed in.", "        '200':\n          description: Signed in."}}, major, "201"},
@@ -107,7 +107,7 @@ func changeTests() []changeTest {
 
 // TestCompare_RequiresVersionBump compares copies of the documents with the documents as
 // they are. At full depth, each copy is changed in one way. Otherwise, a copy has all
-// changes with the same requirement, and the message must tell each of them.
+// changes with the same requirement, and the message must contain each of them.
 func TestCompare_RequiresVersionBump(t *testing.T) {
 	oasdiff := build(t)
 	released := t.TempDir()
@@ -130,7 +130,7 @@ func TestCompare_RequiresVersionBump(t *testing.T) {
 			t.Parallel()
 			_, err := releases.Comparer{Documents: edited(t, edits...), Released: released, Oasdiff: oasdiff, Work: t.TempDir()}.Run(t.Context())
 			for _, test := range group {
-				assertVerdict(t, err, test.wants, test.tells)
+				assertRequirement(t, err, test.requirement, test.message)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func combined(t *testing.T, tests []changeTest) (groups [][]changeTest) {
 	t.Helper()
 	for _, test := range tests {
 		i := slices.IndexFunc(groups, func(group []changeTest) bool {
-			return group[0].wants == test.wants && !slices.ContainsFunc(group, func(other changeTest) bool { return overlap(other.edits, test.edits) })
+			return group[0].requirement == test.requirement && !slices.ContainsFunc(group, func(other changeTest) bool { return overlap(other.edits, test.edits) })
 		})
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
@@ -164,13 +164,13 @@ func overlap(some, others []edit) bool {
 	})
 }
 
-func assertVerdict(t *testing.T, err error, wants, tells string) {
+func assertRequirement(t *testing.T, err error, requirement, message string) {
 	t.Helper()
 	switch {
-	case wants == "" && err != nil:
+	case requirement == "" && err != nil:
 		t.Errorf("got %v", err)
-	case wants != "" && (err == nil || !strings.Contains(err.Error(), wants) || !strings.Contains(err.Error(), tells)):
-		t.Errorf("got %v, want %q with %q", err, wants, tells)
+	case requirement != "" && (err == nil || !strings.Contains(err.Error(), requirement) || !strings.Contains(err.Error(), message)):
+		t.Errorf("got %v, want %q with %q", err, requirement, message)
 	}
 }
 
@@ -223,9 +223,9 @@ func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 	renamed := edit{"cloud.yaml", "operationId: signIn\n", "operationId: signOn\n"}
 	added := edit{"cloud.yaml", "        version: {type: string,", "        mood: {type: string, maxLength: 9, description: Its mood.}\n        version: {type: string,"}
 	for _, test := range []struct {
-		change  edit
-		version string
-		wants   string
+		change      edit
+		version     string
+		requirement string
 	}{
 		{edit{}, "1.10.0", ""},
 		{edit{}, "1.9.0", "set info.version to 1.10.0"},
@@ -234,6 +234,6 @@ func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 		{renamed, "1.11.0", "set info.version to 2.0.0"},
 		{renamed, "2.0.0", ""},
 	} {
-		assertVerdict(t, compare(test.change, at(test.version)), test.wants, "")
+		assertRequirement(t, compare(test.change, at(test.version)), test.requirement, "")
 	}
 }

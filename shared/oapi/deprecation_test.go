@@ -80,25 +80,25 @@ func TestDeprecationHeaders_OfDeprecatedOperation(t *testing.T) {
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 
-	told := map[string][]string{
+	deprecated := map[string][]string{
 		"Deprecation":    {"@1798761600"},
 		"Sunset":         {"Thu, 01 Jul 2027 00:00:00 GMT"},
 		"Link":           {`<../../docs#/Old%20plans/getPlan>; rel="deprecation"; type="text/html"`},
 		"X-Svc-Contract": {"4.5.6"},
 	}
-	stays := map[string][]string{"Deprecation": nil, "Sunset": nil, "Link": nil, "X-Svc-Contract": {"4.5.6"}}
+	unchanged := map[string][]string{"Deprecation": nil, "Sunset": nil, "Link": nil, "X-Svc-Contract": {"4.5.6"}}
 	for _, test := range []struct {
 		name, method, path, key string
 		status                  int
 		want                    map[string][]string
 	}{
-		{"a success", "GET", "/v1/plans/free", "k", 204, told},
-		{"its head", "HEAD", "/v1/plans/free", "k", 204, told},
-		{"no credential", "GET", "/v1/plans/free", "", 401, told},
-		{"a wrong request", "GET", "/v1/plans/too-long", "k", 400, told},
-		{"the handler's refusal", "GET", "/v1/plans/lost", "k", 404, told},
-		{"another operation of the path", "DELETE", "/v1/plans/free", "", 204, stays},
-		{"nothing", "GET", "/v1/nothing", "", 404, stays},
+		{"a success", "GET", "/v1/plans/free", "k", 204, deprecated},
+		{"its head", "HEAD", "/v1/plans/free", "k", 204, deprecated},
+		{"no credential", "GET", "/v1/plans/free", "", 401, deprecated},
+		{"a wrong request", "GET", "/v1/plans/too-long", "k", 400, deprecated},
+		{"the handler's refusal", "GET", "/v1/plans/lost", "k", 404, deprecated},
+		{"another operation of the path", "DELETE", "/v1/plans/free", "", 204, unchanged},
+		{"nothing", "GET", "/v1/nothing", "", 404, unchanged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.path, nil)

@@ -71,7 +71,7 @@ func FuzzParameters(f *testing.F) {
 				t.Errorf("%s?%s with %q was refused: %+v", path, query, header, answer.Details)
 			}
 		default:
-			if ticket := target.Query().Get("ticket"); !one || ticket == "" || ticket == "good" { // a wrong one decides, whatever the cookie
+			if ticket := target.Query().Get("ticket"); !one || ticket == "" || ticket == "good" { // a wrong ticket is refused, even with a valid cookie
 				t.Errorf("status %d: %s", w.Code, w.Body)
 			}
 		}

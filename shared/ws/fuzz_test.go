@@ -65,10 +65,10 @@ func FuzzShake(f *testing.F) {
 		if end < 0 || !bytes.Equal(after, answer[end:]) || !bytes.HasPrefix(answer, []byte("HTTP/")) {
 			t.Errorf("%q gave %q", answer, after)
 		}
-		told := http.Header{"X-Request-Id": {"1"}}
-		copyHeaders(told, up.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
+		header := http.Header{"X-Request-Id": {"1"}}
+		copyHeaders(header, up.answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
 		var out bytes.Buffer
-		if err := writeHead(&out, "HTTP/1.1 101 Switching Protocols", told); err != nil {
+		if err := writeHead(&out, "HTTP/1.1 101 Switching Protocols", header); err != nil {
 			t.Fatal(err)
 		}
 		r := bufio.NewReader(&out)

@@ -82,7 +82,7 @@ type Options struct {
 	// unlimited.
 	ReadLimit int64
 
-	// Origins are additional hosts whose pages may connect, besides the host of the
+	// Origins are additional hosts whose pages may connect, in addition to the host of the
 	// request; patterns as in path.Match. Requests without an Origin are not from pages
 	// and are always accepted. For Accept only.
 	Origins []string

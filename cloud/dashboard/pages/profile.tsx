@@ -6,7 +6,7 @@ import { liveInterval, poll } from "../../../shared/web/api/query";
 import { Badge, Button, CopyButton, Loaded, Loading, Time } from "../../../shared/web/ui";
 import { api } from "../api";
 import { DeleteDialog, DuplicateDialog, LimitNotice, exportProfiles } from "../parts/profile-actions";
-import { roomOf, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
+import { remainingProfiles, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileEditor, forgetDraft } from "../parts/profile-editor";
 import { LaunchBox } from "../parts/profile-launch";
 import { ProfileVersions } from "../parts/profile-versions";
@@ -33,7 +33,7 @@ function NewProfile() {
           <p>{texts.form.newLead}</p>
         </div>
       </header>
-      {roomOf(stats.data) === 0 && (
+      {remainingProfiles(stats.data) === 0 && (
         <div class="above">
           <LimitNotice limit={stats.data?.profileLimit ?? 0} ephemeral={stats.data?.ephemeralProfiles} />
         </div>

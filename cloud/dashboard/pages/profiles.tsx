@@ -29,7 +29,7 @@ import {
   exportProfiles,
 } from "../parts/profile-actions";
 import { BulkDeleteDialog, BulkTagDialog, RunDialog, deleteOne, tagOne } from "../parts/profile-bulk";
-import { roomOf, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
+import { remainingProfiles, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileFilters, isFiltered, queryOf, type FilterKey } from "../parts/profile-filters";
 import { ImportDialog } from "../parts/profile-import";
 import { osNames } from "../parts/profile-options";
@@ -93,7 +93,7 @@ export default function Profiles() {
 
 function Header({ onImport, onExport }: { onImport: () => void; onExport: () => void }) {
   const stats = useProfileStats();
-  const room = roomOf(stats.data);
+  const remaining = remainingProfiles(stats.data);
   return (
     <>
       <header class="page-header">
@@ -120,7 +120,7 @@ function Header({ onImport, onExport }: { onImport: () => void; onExport: () => 
           </ButtonLink>
         </div>
       </header>
-      {room === 0 && (
+      {remaining === 0 && (
         <div class="above">
           <LimitNotice limit={stats.data?.profileLimit ?? 0} ephemeral={stats.data?.ephemeralProfiles} />
         </div>

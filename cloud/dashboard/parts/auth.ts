@@ -14,9 +14,9 @@ export function useAuthOptions() {
   });
 }
 
-/** The session of the visitor of a public page. `user` is undefined while it is unknown and if nobody is signed in. */
+/** The session of the visitor of a public page. `user` is undefined while it is unknown, and without a session. */
 export function useVisitor() {
-  // The session of the cookie counts here, whatever organization this tab showed.
+  // Uses the session of the cookie, regardless of the organization that this tab showed.
   expectOrganization(undefined);
   const query = useQuery({
     queryKey: ["session"],
@@ -57,7 +57,7 @@ type SessionChange = "changed" | "ended";
 
 const channel = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel("svc-session");
 
-/** Tells the other tabs that the session has another user or organization, or has ended. */
+/** Notifies the other tabs that the session has another user or organization, or has ended. */
 export function announce(change: SessionChange): void {
   channel?.postMessage(change);
 }

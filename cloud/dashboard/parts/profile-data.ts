@@ -16,7 +16,7 @@ export function useProfileStats() {
 }
 
 /** How many more profiles the plan allows; null means any number, undefined that it is not known. */
-export function roomOf(stats: Schema<"ProfileStats"> | undefined): number | null | undefined {
+export function remainingProfiles(stats: Schema<"ProfileStats"> | undefined): number | null | undefined {
   if (!stats) return undefined;
   if (stats.profileLimit === null) return null;
   return Math.max(0, stats.profileLimit - stats.totalProfiles - stats.ephemeralProfiles);

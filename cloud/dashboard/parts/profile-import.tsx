@@ -8,7 +8,7 @@ import { texts } from "../texts/profiles";
 import { LimitNotice } from "./profile-actions";
 import { randomKey } from "./once";
 import { messageOf } from "./profile-bulk";
-import { limitOf, roomOf, useProfileStats } from "./profile-data";
+import { limitOf, remainingProfiles, useProfileStats } from "./profile-data";
 import { runAll, type Outcome } from "./profile-run";
 import { maxImportBytes, parseImport, type ImportRow } from "./profile-transfer";
 
@@ -85,7 +85,7 @@ function Choose({ onRows, onClose }: { onRows: (rows: ImportRow[]) => void; onCl
 
 type Result = Outcome<ImportRow>;
 
-/** Creates the profiles of the rows, and tells what became of each. */
+/** Creates the profiles of the rows, and returns the result of each row. */
 function useImport() {
   const queries = useQueryClient();
   const [results, setResults] = useState<ReadonlyMap<number, Result>>(new Map());
@@ -106,7 +106,7 @@ function useImport() {
       }),
     );
   };
-  const run = async (rows: ImportRow[], room: number | null | undefined) => {
+  const run = async (rows: ImportRow[], remaining: number | null | undefined) => {
     stop.current = false;
     setState("running");
     const before = new Map(results);
@@ -117,7 +117,7 @@ function useImport() {
     show(
       await runAll(rows, create, {
         // If not all fit, the first ones are imported, in their order.
-        concurrency: typeof room === "number" && room < rows.length ? 1 : 4,
+        concurrency: typeof remaining === "number" && remaining < rows.length ? 1 : 4,
         onProgress: show,
         stopped: () => stop.current,
         isFinal: (error) => limitOf(error) !== undefined,
@@ -137,7 +137,7 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
   const work = useImport();
   const stats = useProfileStats();
   const valid = rows.filter((row) => row.problems.length === 0);
-  const room = roomOf(stats.data);
+  const remaining = remainingProfiles(stats.data);
   const outcomes = [...work.results.values()];
   const created = outcomes.filter((o) => o.state === "done").length;
   const busy = work.state === "running" || work.state === "stopping";
@@ -156,7 +156,7 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
         ) : work.state === "over" ? (
           <>
             {rest.length > 0 && (
-              <Button onClick={() => void work.run(rest, room)}>{texts.import.retry(rest.length)}</Button>
+              <Button onClick={() => void work.run(rest, remaining)}>{texts.import.retry(rest.length)}</Button>
             )}
             <Button kind="primary" onClick={onClose}>
               {texts.import.close}
@@ -167,8 +167,8 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
             <Button onClick={onOther}>{texts.import.other}</Button>
             <Button
               kind="primary"
-              disabled={valid.length === 0 || room === 0}
-              onClick={() => void work.run(valid, room)}
+              disabled={valid.length === 0 || remaining === 0}
+              onClick={() => void work.run(valid, remaining)}
             >
               {texts.import.action(valid.length)}
             </Button>
@@ -177,7 +177,7 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
       }
     >
       {work.state === "ready" ? (
-        <Before rows={rows} valid={valid.length} room={room} limit={stats.data?.profileLimit ?? 0} />
+        <Before rows={rows} valid={valid.length} remaining={remaining} limit={stats.data?.profileLimit ?? 0} />
       ) : (
         <Summary outcomes={outcomes} created={created} total={valid.length} over={!busy} stopped={work.stopped} />
       )}
@@ -189,22 +189,22 @@ function Preview({ rows, onOther, onClose }: { rows: ImportRow[]; onOther: () =>
 function Before({
   rows,
   valid,
-  room,
+  remaining,
   limit,
 }: {
   rows: ImportRow[];
   valid: number;
-  room: number | null | undefined;
+  remaining: number | null | undefined;
   limit: number;
 }) {
   const lacking = rows.filter((row) => row.lacksPassword).length;
   return (
     <>
       <p>{texts.import.summary(valid, rows.length - valid)}</p>
-      {room === 0 ? (
+      {remaining === 0 ? (
         <LimitNotice limit={limit} />
       ) : (
-        typeof room === "number" && room < valid && <Notice tone="wait">{texts.import.room(room)}</Notice>
+        typeof remaining === "number" && remaining < valid && <Notice tone="wait">{texts.import.limited(remaining)}</Notice>
       )}
       {lacking > 0 && <Notice>{texts.import.lacks(lacking)}</Notice>}
     </>

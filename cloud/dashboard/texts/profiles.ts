@@ -149,10 +149,8 @@ export const texts = {
       wrong === 0
         ? `${count(valid, "profile can", "profiles can")} be imported.`
         : `${count(valid, "profile can", "profiles can")} be imported. ${count(wrong, "has", "have")} errors and will be left out.`,
-    room: (room: number) =>
-      room === 0
-        ? "Your plan has no room for more profiles."
-        : `Your plan has room for ${count(room, "more profile", "more profiles")}. The import stops there.`,
+    limited: (remaining: number) =>
+      `Your plan allows ${count(remaining, "more profile", "more profiles")}. The import stops at this limit.`,
     lacks: (n: number) =>
       `${count(n, "profile has", "profiles have")} a proxy user name without a password. Enter the passwords after the import.`,
     other: "Choose another file",

@@ -272,7 +272,7 @@ func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 		{"a role too low", member, []string{"owner"}, 0},
 		{"no role asked for", member, nil, 0},
 		{"a key", auth.Caller{KeyID: keyID, OrgID: home}, nil, 1},
-		{"nobody", auth.Caller{}, nil, 0},
+		{"no credential", auth.Caller{}, nil, 0},
 	} {
 		g, counts := newAuthorizer(t, memberships{home: "member"}), &requests{counted: map[uuid.UUID]int{}}
 		g.Requests = counts
@@ -285,7 +285,7 @@ func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 
 func TestRateLimitHeaders_SetForUsersOnSuccess(t *testing.T) {
 	user, ten := auth.Caller{UserID: userID, OrgID: home}, 10
-	told := []string{"10", "6", "1795256160"}
+	headers := []string{"10", "6", "1795256160"}
 	for _, test := range []struct {
 		name     string
 		caller   auth.Caller
@@ -293,13 +293,13 @@ func TestRateLimitHeaders_SetForUsersOnSuccess(t *testing.T) {
 		status   int
 		want     []string
 	}{
-		{"a success", user, &requests{limit: &ten}, 201, told},
+		{"a success", user, &requests{limit: &ten}, 201, headers},
 		{"a failure", user, &requests{limit: &ten}, 409, nil},
 		{"no limit", user, &requests{}, 200, nil},
 		{"numbers that can't be read", user, &requests{limit: &ten, err: errors.New("no database")}, 200, nil},
 		{"a worker", auth.Caller{KeyID: keyID, OrgID: home}, &requests{limit: &ten}, 200, nil},
 		{"no organization", auth.Caller{UserID: userID}, &requests{limit: &ten}, 200, nil},
-		{"nobody counts", user, nil, 200, nil},
+		{"no counter", user, nil, 200, nil},
 	} {
 		g := newAuthorizer(t, nil)
 		if test.requests != nil {

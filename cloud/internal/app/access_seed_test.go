@@ -136,7 +136,7 @@ func showRevokedKey(a *call, h http.Header) {
 }
 
 // credentials are the columns of the table. Those without a scheme are
-// worthless, or of the wrong kind for where they are shown.
+// invalid, or sent in the wrong place.
 var credentials = []credential{
 	{name: "none", show: func(*call, http.Header) {}},
 	{name: "owner", scheme: byCookie, user: "owner", role: "owner", show: showCookie},

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/profilekey"
 )
 
-// TestDeleteOrganization_ReleasesProfileData checks that everybody who knows the directory
+// TestDeleteOrganization_ReleasesProfileData checks that any worker that knows the directory
 // of an organization's profile data learns that the organization was deleted.
 func TestDeleteOrganization_ReleasesProfileData(t *testing.T) {
 	h := newTestEnv(t, nil)

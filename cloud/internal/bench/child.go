@@ -81,20 +81,20 @@ func (s *testEnv) startSelf(ctx context.Context, name string, t tenant) (*child,
 	if err != nil {
 		return nil, err
 	}
-	told, err := json.Marshal(t)
+	input, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
 	c := &child{name: name, cmd: exec.Command(own, name)} //nolint:noctx // stop ends it, in order
-	c.cmd.Stdin = strings.NewReader(string(told) + "\n")
-	out, tells, err := os.Pipe()
+	c.cmd.Stdin = strings.NewReader(string(input) + "\n")
+	out, output, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	c.cmd.Stdout = tells
+	c.cmd.Stdout = output
 	c, err = s.start(c)
-	_ = tells.Close()
+	_ = output.Close()
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// What a launch needs besides a slot is checked once per batch, after all of its calls
-// have arrived: the keys and the profiles' launch configurations.
+// The other requirements of a launch, the keys and the launch configurations of profiles,
+// are checked once per batch, after all of its calls have arrived.
 
 // Keys verifies the pending organization keys of launches, as part of the statements
 // of this package.

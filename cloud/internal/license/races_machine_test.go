@@ -161,9 +161,9 @@ func TestRace08_ReorderedHeartbeatsAndOldBootAfterNewOne(t *testing.T) {
 	}
 }
 
-// sendInRandomOrder sends heartbeats of one machine, and runs besides, so that all
-// wait for the machine's lock, and then releases it. The last heartbeat is sent first.
-func sendInRandomOrder(h *fixture, replicas []*license.Service, reports []license.HeartbeatReport, besides func() error) []license.HeartbeatResult {
+// sendInRandomOrder sends heartbeats of one machine and runs concurrently, while it holds
+// the lock of the machine, and then releases the lock. The last heartbeat is sent first.
+func sendInRandomOrder(h *fixture, replicas []*license.Service, reports []license.HeartbeatReport, concurrently func() error) []license.HeartbeatResult {
 	h.t.Helper()
 	unlock := h.holdLocks(func(tx *sqlx.Tx) {
 		tx.MustExec(`SELECT FROM license_machines WHERE machine_id = $1 FOR UPDATE`, h.machine)
@@ -171,9 +171,9 @@ func sendInRandomOrder(h *fixture, replicas []*license.Service, reports []licens
 	results := make([]license.HeartbeatResult, len(reports))
 	var group sync.WaitGroup
 	waiting := 0
-	if besides != nil {
+	if concurrently != nil {
 		group.Go(func() {
-			if err := besides(); err != nil {
+			if err := concurrently(); err != nil {
 				h.t.Error(err)
 			}
 		})

@@ -48,7 +48,7 @@ type refusalKey struct {
 	reason       Reason
 }
 
-// refusal is a queued event: the latest of the refusals that it stands for. first and
+// refusal is a queued event: the latest of the refusals that it represents. first and
 // last are times of this process; only their age is used, relative to the database's
 // clock.
 type refusal struct {

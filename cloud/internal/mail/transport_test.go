@@ -48,11 +48,11 @@ func TestSMTP_TLSModeFromURL(t *testing.T) {
 func TestSMTP_RefusesUntrustedServer(t *testing.T) {
 	s := serve(t, false)
 	for name, transport := range map[string]*mail.SMTP{
-		"a certificate of somebody else": dialer(t, "smtp://robot:hunter2@localhost:"+s.port, &server{}),
-		"a certificate for another name": dialer(t, "smtp://robot:hunter2@127.0.0.1:"+s.port, s),
-		"a wrong password":               dialer(t, "smtp://robot:wrong-one@localhost:"+s.port, s),
-		"a server without STARTTLS":      dialer(t, "smtp://localhost:"+serveInClear(t, rejectsAllMail).port, s),
-		"credentials without STARTTLS":   dialer(t, "smtp://robot:hunter2@localhost:"+serveInClear(t, rejectsAllMail).port, s),
+		"a certificate of another server": dialer(t, "smtp://robot:hunter2@localhost:"+s.port, &server{}),
+		"a certificate for another name":  dialer(t, "smtp://robot:hunter2@127.0.0.1:"+s.port, s),
+		"a wrong password":                dialer(t, "smtp://robot:wrong-one@localhost:"+s.port, s),
+		"a server without STARTTLS":       dialer(t, "smtp://localhost:"+serveInClear(t, rejectsAllMail).port, s),
+		"credentials without STARTTLS":    dialer(t, "smtp://robot:hunter2@localhost:"+serveInClear(t, rejectsAllMail).port, s),
 	} {
 		err := transport.Deliver(t.Context(), newMessage())
 		if err == nil || errors.Is(err, mail.ErrPermanent) {

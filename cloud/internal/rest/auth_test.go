@@ -206,7 +206,7 @@ func TestAuth_RefusesCrossOriginRequests(t *testing.T) {
 	})
 	decode[cloudapi.AuthSession](t, a.do("GET", "/v1/auth/session", foreign, nil), 200)
 	a.createOrg(bearer(session.Token).with("Sec-Fetch-Site", "cross-site"), "By a script")
-	a.createOrg(foreign.with("Authorization", "Bearer "+session.Token), "By one that was told the token")
+	a.createOrg(foreign.with("Authorization", "Bearer "+session.Token), "By a holder of the token")
 	a.createOrg(cookie(session.Token).with("Sec-Fetch-Site", "same-origin"), "By our page")
 }
 

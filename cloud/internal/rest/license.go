@@ -226,8 +226,8 @@ func recordingOf(body *cloudapi.SessionRecording) *license.Recording {
 	return &license.Recording{Video: body.Video, Events: body.Events, Frames: valueOr(body.Frames, false), URL: body.Url}
 }
 
-func previousBoots(told *cloudapi.PreviousBootIds) license.Predecessors {
-	return license.Predecessors{Known: told != nil, Boots: valueOr(told, nil)}
+func previousBoots(ids *cloudapi.PreviousBootIds) license.Predecessors {
+	return license.Predecessors{Known: ids != nil, Boots: valueOr(ids, nil)}
 }
 
 // EndProfileSession implements the operation endProfileSession.

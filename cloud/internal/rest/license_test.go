@@ -276,12 +276,12 @@ func TestAuthorize_ReleasesSlotWhenConfigFails(t *testing.T) {
 	}
 
 	a.serve(licenseHandlers{License: readable})
-	told := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
+	first := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200)
 	a.serve(licenseHandlers{License: broken})
 	a.ask(session, "spec", spec).want(t, 500, "INTERNAL_ERROR")
 	a.serve(licenseHandlers{License: readable})
-	if again := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200); *again.SlotId != *told.SlotId {
-		t.Errorf("the slot changed from %s to %s", *told.SlotId, *again.SlotId)
+	if again := decode[cloudapi.Authorization](t, a.ask(session, "spec", spec), 200); *again.SlotId != *first.SlotId {
+		t.Errorf("the slot changed from %s to %s", *first.SlotId, *again.SlotId)
 	}
 }
 

@@ -14,8 +14,8 @@ export class Credentials {
   #key; // in local storage, of this page alone: several workers may share an origin
   #onChange;
 
-  // schemes are the document's security schemes. onChange(values, gone) is told
-  // the value of each scheme that has one, and which no longer have.
+  // schemes are the document's security schemes. onChange(values, removed) gets
+  // the value of each scheme that has one, and the schemes whose value was removed.
   constructor(schemes, key, onChange) {
     this.#key = key;
     this.#onChange = onChange;
@@ -88,9 +88,9 @@ export class Credentials {
   }
 
   #set(values) {
-    const gone = Object.keys(this.#values).filter((name) => !(name in values));
+    const removed = Object.keys(this.#values).filter((name) => !(name in values));
     this.#values = values;
-    this.#onChange(values, gone);
+    this.#onChange(values, removed);
     const count = Object.keys(values).length;
     this.#button.dataset.state = count > 0 ? "given" : "none";
     find("count").textContent = count > 0 ? `: ${count} in use` : "";
@@ -140,8 +140,8 @@ function prose(text) {
   });
 }
 
-// isHeader tells what this page can send. What goes into an address is left to
-// clients of other kinds: addresses are logged and shared.
+// isHeader reports whether this page can send the credential. Credentials in URLs are
+// only for other clients, because URLs are logged and shared.
 function isHeader(scheme) {
   return (scheme.type === "apiKey" && scheme.in === "header") || (scheme.type === "http" && scheme.scheme === "bearer");
 }

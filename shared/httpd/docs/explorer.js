@@ -83,8 +83,8 @@ function explore(spec) {
     },
   });
   window.addEventListener("hashchange", () => follow(ui));
-  credentials = new Credentials(spec.components?.securitySchemes ?? {}, `svc-docs-credentials ${window.location.pathname}`, (values, gone) => {
-    if (gone.length > 0) ui.authActions.logout(gone);
+  credentials = new Credentials(spec.components?.securitySchemes ?? {}, `svc-docs-credentials ${window.location.pathname}`, (values, removed) => {
+    if (removed.length > 0) ui.authActions.logout(removed);
     for (const [name, value] of Object.entries(values)) ui.preauthorizeApiKey(name, value);
   });
 }

@@ -33,7 +33,7 @@ interface Polled {
 
 /**
  * Polls at the interval. It waits longer if the server asks for it or if there is only an error, so that the error
- * stays readable, and stops while nobody is signed in.
+ * stays readable, and stops while no user is signed in.
  */
 export function poll(interval: number) {
   return ({ state: { data, error } }: Polled): number | false => {

@@ -40,7 +40,7 @@ export function Dialog({ title, onClose, children, footer, kind = "modal", closa
         if (closable) onClose();
       }}
       onClose={(event) => {
-        // Browsers close a dialog at the second Escape, whatever the page does.
+        // Browsers close a dialog at the second Escape, even if the page prevents it.
         const dialog = ref.current;
         if (!dialog || event.target !== dialog || dialog.open) return;
         if (closable) onClose();

@@ -44,7 +44,7 @@ export function Menu({ label, items, children, icon = "more", side, buttonClass 
       removeEventListener("resize", close);
     };
   }, [open]);
-  // A fixed position is not cut off by a table that scrolls. Without room below, the list opens above.
+  // A fixed position is not cut off by a table that scrolls. Without enough space below, the list opens above.
   const place = () => {
     const list = root.current?.querySelector<HTMLElement>("[role=menu]");
     const box = button()?.getBoundingClientRect();

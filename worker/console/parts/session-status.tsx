@@ -4,7 +4,7 @@ import { texts } from "../texts/sessions";
 
 type Session = Schema<"BrowserSession">;
 
-/** Ends that nobody asked for. */
+/** Reasons of ends that no client requested. */
 const bad = new Set<Session["endReason"]>(["crash", "unresponsive", "oom", "license", "unknown"]);
 
 function toneOf(session: Session): Tone | undefined {

@@ -70,7 +70,7 @@ func FuzzAdmission(f *testing.F) {
 	}
 	var saw authorizeResult
 	tickets := ticket.New(clock.NewFake(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)))
-	house, paths := newFuzzAuthorizer(f, tickets, &saw)
+	handler, paths := newFuzzAuthorizer(f, tickets, &saw)
 	f.Fuzz(func(t *testing.T, which uint8, id, query, cookies, token, key, origin string) {
 		tickets.Begin(launch) // no token is spent
 		ct, vt := mint(t, tickets, launch, ticket.Control), mint(t, tickets, launch, ticket.View)
@@ -87,7 +87,7 @@ func FuzzAdmission(f *testing.F) {
 		r.Header = http.Header{"Cookie": {cookies}, "X-Svc-Token": {token}, "X-Api-Key": {key}, "Origin": {origin}}
 		w := httptest.NewRecorder()
 		saw = authorizeResult{}
-		house.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 
 		may := fuzzCredentials{kind: kind, asked: target.Query(), cookies: cookies, origin: origin}
 		held := token == ct || key == workerKey

@@ -132,8 +132,8 @@ func withoutTokens(u *url.URL, kind Kind) string {
 // requests of pages of other origins, including upgrades. Requests that change
 // nothing are safe, because those pages cannot read the answer. For other requests
 // browsers send the Origin header, except for GET, which must therefore prove that
-// it comes from this origin: a cookie is sent to all ports of a host, whatever its
-// SameSite attribute.
+// it comes from this origin: a cookie is sent to all ports of a host, regardless of
+// its SameSite attribute.
 func (a Address) trustsCookies(r *http.Request, route Route) bool {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if safe && !route.Kind.isSocket() && !route.Changes {

@@ -172,8 +172,8 @@ func TestRoot_UpgradeOfPageConnects(t *testing.T) {
 	}
 }
 
-// FuzzRoot: whatever the URL, no request without a valid token reaches a launch, and
-// the token of one launch reaches no other.
+// FuzzRoot checks that, with any URL, no request without a valid token reaches a launch,
+// and the token of one launch reaches no other.
 func FuzzRoot(f *testing.F) {
 	for _, uri := range []string{
 		"/json/version?ct={ct}", "/?ct={ct}/json/version", "/browsers/" + launch + "?ct={ct}/json/new?ct=x", "//json/version?ct={ct}",

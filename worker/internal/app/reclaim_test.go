@@ -56,17 +56,17 @@ func TestWorker_ReportsEarlierBoots(t *testing.T) {
 		t.Errorf("the first boot reported earlier boots %v", first.PreviousBootIds)
 	}
 	r.start(t)
-	var told *[]uuid.UUID
+	var reported *[]uuid.UUID
 	testenv.Eventually(t, "a heartbeat of the second boot", func() bool {
 		for _, call := range fake.Calls(cloudtest.Heartbeat) {
 			if call.Heartbeat.BootId != first.BootId {
-				told = call.Heartbeat.PreviousBootIds
+				reported = call.Heartbeat.PreviousBootIds
 				return true
 			}
 		}
 		return false
 	})
-	if told == nil || len(*told) != 1 || (*told)[0] != first.BootId {
-		t.Errorf("the second boot reported earlier boots %v", told)
+	if reported == nil || len(*reported) != 1 || (*reported)[0] != first.BootId {
+		t.Errorf("the second boot reported earlier boots %v", reported)
 	}
 }

@@ -68,7 +68,7 @@ func (w *worker) record(of access.Browser, parts launch.Record, key session.Orga
 	if err != nil {
 		return err
 	}
-	subject := recording.Subject{Session: id, Dir: dir, Owner: owner, Done: of.Done, Room: func() recording.Reason { return room(of.Files) }}
+	subject := recording.Subject{Session: id, Dir: dir, Owner: owner, Done: of.Done, CheckSpace: func() recording.Reason { return checkSpace(of.Files) }}
 	subject.Video, subject.Frames = parts.Video, parts.Frames
 	if parts.Video || parts.Frames {
 		subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
@@ -79,8 +79,8 @@ func (w *worker) record(of access.Browser, parts launch.Record, key session.Orga
 	return w.recordings.Start(subject)
 }
 
-func room(of *files.Launch) recording.Reason {
-	switch err := of.CheckRoom(); {
+func checkSpace(of *files.Launch) recording.Reason {
+	switch err := of.CheckSpace(); {
 	case errors.Is(err, files.ErrQuota):
 		return recording.QuotaExceeded
 	case errors.Is(err, files.ErrDiskFull):

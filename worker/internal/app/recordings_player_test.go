@@ -80,9 +80,9 @@ func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 	other.expect(401, "GET", "/recording/events", "", cookie...)
 	other.expect(401, "GET", "/recording", "", cookie...)
 	for _, call := range r.cloud.Calls(cloudtest.Start) {
-		told := call.Start.Recording
-		if told == nil || told.Video || !told.Events || !strings.HasSuffix(told.Url, "/sessions/"+call.SessionID.String()+"/recording/player") {
-			t.Errorf("the cloud was told %+v", told)
+		reported := call.Start.Recording
+		if reported == nil || reported.Video || !reported.Events || !strings.HasSuffix(reported.Url, "/sessions/"+call.SessionID.String()+"/recording/player") {
+			t.Errorf("the start report contains the recording %+v", reported)
 		}
 	}
 	token, _ := url.ParseQuery(strings.TrimPrefix(one.ticketOf(), "/recording/player?"))

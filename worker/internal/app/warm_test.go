@@ -104,9 +104,8 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 	}
 }
 
-// TestWarmPool_HoldsDuringLaunches lets launches that need a new browser run all the time.
-// Regular launches besides them still find warm browsers, of which the pool keeps more than
-// its minimum.
+// TestWarmPool_HoldsDuringLaunches checks that launches still get warm browsers while launches
+// that need a new browser run all the time. The pool keeps more than its minimum.
 func TestWarmPool_HoldsDuringLaunches(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool, c.WarmPoolMax = 1, 3 })
 	launch := func(spec string) workerapi.BrowserSession {

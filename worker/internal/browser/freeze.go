@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// freezer stops the processes of a browser that nobody uses, and continues them before
+// freezer stops the processes of an unused browser, and continues them before
 // the next use. A frozen browser needs no processor time, and its pages stand still.
 type freezer struct {
 	set    func(frozen bool) error
-	busy   func() bool // the browser must continue although nobody uses it
+	busy   func() bool // the browser is unused, but must continue
 	failed func(error)
 
 	mu     sync.Mutex
@@ -123,7 +123,7 @@ func (b *Browser) newFreezer() *freezer {
 	}
 }
 
-// startFreezing freezes the browser from now on when nobody uses it, if Options.FreezeIdle
+// startFreezing freezes the browser from now on when it is unused, if Options.FreezeIdle
 // is set and this host can freeze browsers.
 func (b *Browser) startFreezing() {
 	if b.l.opts.FreezeIdle > 0 && b.canFreeze() {

@@ -127,7 +127,7 @@ func TestFreeze_CallsAndPassiveConnectionsDoNotKeepBrowserAwake(t *testing.T) {
 	}
 	release()
 	if !b.Freeze() || !b.Frozen() {
-		t.Error("Freeze did not freeze a browser that nobody uses")
+		t.Error("Freeze did not freeze an unused browser")
 	}
 }
 

@@ -45,7 +45,7 @@ type Options struct {
 	FreezeIdle time.Duration
 
 	// DebugUsers may connect to the debugging ports of browsers with a separate
-	// network, besides root and the worker's user.
+	// network, in addition to root and the worker's user.
 	DebugUsers []int
 
 	// Files stores the downloads and uploads of launches. Nil: downloads are not captured.

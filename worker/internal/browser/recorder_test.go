@@ -40,9 +40,9 @@ func (o *pageRecorder) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Accept-CH", "Sec-CH-UA-Full-Version-List, Sec-CH-Viewport-Width, Sec-CH-DPR, Sec-CH-Prefers-Color-Scheme, Sec-CH-Device-Memory")
 	if what, ok := strings.CutPrefix(name, "tell/"); ok {
-		var told any
-		_ = json.NewDecoder(req.Body).Decode(&told)
-		o.record(what, told)
+		var value any
+		_ = json.NewDecoder(req.Body).Decode(&value)
+		o.record(what, value)
 		o.record(what+" reports with", headers(req))
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		return

@@ -331,7 +331,7 @@ func TestAuthorize_WaitsInTheQueueOfTheCloud(t *testing.T) {
 	served := make(chan launch.Authorization, 2)
 	for _, request := range []launch.Authorization{second, first} {
 		go func() {
-			if _, err := client.Within(10*time.Millisecond).Authorize(t.Context(), request); err != nil { // besides Poll
+			if _, err := client.Within(10*time.Millisecond).Authorize(t.Context(), request); err != nil { // in addition to Poll
 				t.Error(err)
 			}
 			served <- request

@@ -25,7 +25,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Timeout is the timeout of one call, besides the time that it can wait.
+// Timeout is the timeout of one call, in addition to the time that it can wait.
 const Timeout = 10 * time.Second
 
 // Machine identifies the worker to the cloud.

@@ -120,8 +120,8 @@ func (w *contractMonitor) log(ctx context.Context, now Contract) {
 	}
 }
 
-// compareContracts compares two versions. The patch number is ignored: it
-// stands for changes of wording only.
+// compareContracts compares two versions. The patch number is ignored, because
+// only changes of the wording increase it.
 func compareContracts(expected, stated string) Contract {
 	theirs, ok := parse(stated)
 	if !ok {
@@ -154,7 +154,7 @@ func parse(version string) (numbers [3]int, ok bool) {
 	return numbers, true
 }
 
-// remedy tells the operator how to resolve an incompatibility.
+// remedy returns instructions for the operator to resolve an incompatibility.
 func (c Contract) remedy() string {
 	ours, _ := parse(c.Expected)
 	theirs, stated := parse(c.Actual)

@@ -46,16 +46,16 @@ func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 			if err := client.ReportStart(t.Context(), started(fake.Profile(156))); err != nil {
 				t.Fatal(err)
 			}
-			var told []*[]uuid.UUID
+			var reported []*[]uuid.UUID
 			for _, call := range fake.Calls() {
 				switch call.Operation {
 				case cloudtest.Heartbeat:
-					told = append(told, call.Heartbeat.PreviousBootIds)
+					reported = append(reported, call.Heartbeat.PreviousBootIds)
 				case cloudtest.Start:
-					told = append(told, call.Start.PreviousBootIds)
+					reported = append(reported, call.Start.PreviousBootIds)
 				}
 			}
-			if diff := cmp.Diff([]*[]uuid.UUID{&before, &before, nil, &before, nil, nil}, told); diff != "" {
+			if diff := cmp.Diff([]*[]uuid.UUID{&before, &before, nil, &before, nil, nil}, reported); diff != "" {
 				t.Errorf("predecessors (-want +got):\n%s", diff)
 			}
 		})

@@ -29,13 +29,13 @@ func ended(profile uuid.UUID) report.End {
 
 func TestReportStart_SendsAllFields(t *testing.T) {
 	fake, client := newFakeCloud(t)
-	told := started(fake.Profile(156))
-	if err := client.ReportStart(t.Context(), told); err != nil {
+	report := started(fake.Profile(156))
+	if err := client.ReportStart(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	got := fake.Calls()[0]
-	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: told.ProfileID, SessionID: told.SessionID, Start: &cloudapi.StartSessionRequest{
-		SessionId: told.SessionID, LaunchId: told.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
+	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID, Start: &cloudapi.StartSessionRequest{
+		SessionId: report.SessionID, LaunchId: report.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
@@ -44,13 +44,13 @@ func TestReportStart_SendsAllFields(t *testing.T) {
 
 func TestReportEnd_SendsAllFields(t *testing.T) {
 	fake, client := newFakeCloud(t)
-	told := ended(uuid.New())
-	if err := client.ReportEnd(t.Context(), told); err != nil {
+	report := ended(uuid.New())
+	if err := client.ReportEnd(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	status, reason := cloudapi.EndedStatus("exited"), sharedapi.EndReason("crash")
-	want := cloudtest.Call{Operation: cloudtest.End, Key: cloudtest.Key, ProfileID: told.ProfileID, SessionID: told.SessionID,
-		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &told.At}}
+	want := cloudtest.Call{Operation: cloudtest.End, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID,
+		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &report.At}}
 	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}

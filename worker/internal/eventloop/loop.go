@@ -144,7 +144,7 @@ func (t *thread) run() {
 	}
 }
 
-// wait waits for events. Only if none has occurred, it tells the scheduler of Go that it blocks.
+// wait waits for events. Only if none has occurred, it informs the scheduler of Go that it blocks.
 func (t *thread) wait(events []unix.EpollEvent) (int, error) {
 	if n, err := rawEpollWait(t.epoll, events); n > 0 || err != nil {
 		return n, err

@@ -156,7 +156,7 @@ func (c *Cloud) Log() []Entry {
 	return slices.Clone(c.calls)
 }
 
-// CallCount returns the number of authenticated calls of an operation, whatever their
+// CallCount returns the number of authenticated calls of an operation, regardless of their
 // answer.
 func (c *Cloud) CallCount(operation Operation) int {
 	c.mu.Lock()

@@ -29,9 +29,9 @@ func (l *Launch) Record() (dir string, err error) {
 	return dir, l.save()
 }
 
-// CheckRoom returns an error if the launch has no room for more. Errors: ErrQuota as
+// CheckSpace returns an error if the launch cannot store more data. Errors: ErrQuota as
 // *QuotaError, ErrDiskFull.
-func (l *Launch) CheckRoom() error { return l.admit(0) }
+func (l *Launch) CheckSpace() error { return l.admit(0) }
 
 // Recording returns the directory of the recording of a session, which runs or has ended.
 func (s *Store) Recording(session uuid.UUID) (dir string, ok bool) {

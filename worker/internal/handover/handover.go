@@ -232,7 +232,7 @@ func (h *Handovers) end(one *Handover, r Result) error {
 	return nil
 }
 
-// notify tells those who wait for a change. The caller holds the lock.
+// notify wakes the calls that wait for a change. The caller holds the lock.
 func (h *Handovers) notify() {
 	close(h.changed)
 	h.changed = make(chan struct{})

@@ -83,7 +83,7 @@ func (n *Connection) requestHuman(r handover.Request, answer Answer) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil // nobody gets the answer
+		return nil // the client cannot receive the answer
 	}
 	begun, err := n.calls.handovers.Begin(r)
 	if err != nil {

@@ -59,7 +59,7 @@ func (b *ClientStream) handleHeld() error {
 			b.out = b.out[:0]
 			b.forwardControl(m.Opcode, m.Raw)
 			if m.Opcode == wsframe.Close {
-				b.held.take() // nobody awaits the answers
+				b.held.take() // the client does not wait for the answers
 			}
 			err = b.flush()
 		case to == aboutHandover:

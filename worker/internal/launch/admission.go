@@ -19,7 +19,7 @@ type pendingLaunch struct {
 
 // beginLaunch admits a launch if the machine has capacity, or waits for it until then. A
 // launch with the worker key is counted immediately, and so is one whose caller's key was
-// verified because it can wait. Another launch with a caller's key, which may be made up,
+// verified because it can wait. Another launch with a caller's key, which may be invalid,
 // is counted only after the cloud has authorized it (countAuthorized). The caller must
 // call s.active.Done, and either abandon or addSession.
 func (s *Service) beginLaunch(ctx context.Context, request Request, until time.Time) (*pendingLaunch, error) {

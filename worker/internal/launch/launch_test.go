@@ -136,7 +136,7 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 		reported bool   // the end is reported, because the cloud may hold a slot
 	}{
 		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.OwnKeyRefused, "", false}, {fault.NotFound, "", false},
-		{fault.Conflict, "", false}, {fault.Unavailable, "made up", false},
+		{fault.Conflict, "", false}, {fault.Unavailable, "unverified", false},
 	} {
 		r.cloud.refusal = fault.New(tc.kind, "no")
 		request := byProfile()

@@ -36,7 +36,7 @@ const (
 	noStart   startKind = "none" // the launch ended before
 )
 
-// totalStep is the step that stands for the complete launch.
+// totalStep is the name of the step for the complete launch.
 const totalStep = "total"
 
 // Metrics measures launches and sessions.

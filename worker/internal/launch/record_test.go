@@ -38,9 +38,9 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := s.Recording != nil && s.Recording.Events == tc.want.Events && s.Recording.Frames == tc.want.Frames
-			if got != tc.want || told != tc.want.Any() {
-				t.Errorf("recorded %+v, told %+v, want %+v", got, s.Recording, tc.want)
+			reported := s.Recording != nil && s.Recording.Events == tc.want.Events && s.Recording.Frames == tc.want.Frames
+			if got != tc.want || reported != tc.want.Any() {
+				t.Errorf("recorded %+v, reported %+v, want %+v", got, s.Recording, tc.want)
 			}
 		})
 	}

@@ -78,7 +78,7 @@ type Running struct {
 	Session  session.Session
 	Browser  *browser.Browser
 	Activity *activity.Meter // the routes report client activity to it
-	Frozen   bool            // nobody uses the browser, and it is frozen
+	Frozen   bool            // the browser is unused, and frozen
 
 	Handovers *handover.Handovers
 }

@@ -44,7 +44,7 @@ type Options struct {
 	KeepsFiles  bool                    // files can outlive a browser
 	// CannotRecord returns why videos are not possible; "" if they are. nil: none is.
 	CannotRecord func(Record) (problem string)
-	RecordingURL func(session uuid.UUID) string // of the player; nil: the cloud is not told
+	RecordingURL func(session uuid.UUID) string // of the player; nil: it is not reported to the cloud
 	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
@@ -172,8 +172,8 @@ func (s *Service) reportStart(ctx context.Context, run *running) (session.Sessio
 	return s.Sessions.AddStep(run.session.ID, run.timeline.record(ctx, session.Reported, s.Clock.Now())), nil
 }
 
-// checkWaiting checks a launch before it waits: a launch that fails anyway, or with a key
-// that may be made up, must not take a place.
+// checkWaiting checks a launch before it waits: a launch that fails anyway, or whose key
+// may be invalid, must not take a place in the queue.
 func (s *Service) checkWaiting(ctx context.Context, request Request) error {
 	if request.Wait <= 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 )
 
-// toolError is an error that is told to the model as it is.
+// toolError is an error whose text the model receives unchanged.
 type toolError string
 
 func (e toolError) Error() string { return string(e) }

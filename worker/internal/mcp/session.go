@@ -32,7 +32,7 @@ type clientSession struct {
 	launched int
 }
 
-// reserve makes room for a session. Error: Unavailable.
+// reserve adds a session if no limit is reached. Error: Unavailable.
 func (s *Service) reserve(who caller) (*clientSession, error) {
 	one := &clientSession{service: s, caller: who}
 	one.ctx, one.cancel = context.WithCancel(context.Background())

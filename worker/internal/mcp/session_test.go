@@ -135,7 +135,7 @@ func TestSession_NumberIsBounded(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "room for a session", func() bool { _, err := connect(t, address, "third"); return err == nil })
+	testenv.Eventually(t, "a free session", func() bool { _, err := connect(t, address, "third"); return err == nil })
 }
 
 func TestSession_NumberPerKeyIsBounded(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/pagelog"
 )
 
-// newSite serves a page that writes every kind of message, and one that writes when it
-// is told to.
+// newSite serves a page that writes every kind of message, and one that writes on
+// request.
 func newSite(t *testing.T) string {
 	t.Helper()
 	pages := map[string]string{

@@ -42,7 +42,7 @@ func (r *Remote) CollectDeleted(ctx context.Context, index Index, minAge time.Du
 }
 
 // deleteDirectory deletes the objects of a directory that are older than minAge. Its time
-// of the last collection goes last: it tells the time of the store.
+// of the last collection is deleted last, because it contains the time of the store.
 func (r *Remote) deleteDirectory(ctx context.Context, directory string, minAge time.Duration, done *Garbage) error {
 	marker := path.Join(directory, collectedName)
 	if err := r.opts.Bucket.WriteAll(ctx, marker, nil, nil); err != nil {

@@ -46,8 +46,8 @@ type object struct {
 // organization.
 const collectedName = "collected"
 
-// SetKey tells the store the key of the worker's own organization. Otherwise a garbage
-// collection asks the index for it.
+// SetKey sets the key of the worker's own organization. Otherwise, a garbage collection
+// reads it from the index.
 func (r *Remote) SetKey(key []byte) {
 	if r.own.Load() != nil {
 		return

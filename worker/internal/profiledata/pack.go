@@ -141,7 +141,7 @@ func isForeign(info fs.FileInfo) bool {
 	return ok && stat.Nlink > 1 && stat.Uid == 0
 }
 
-// staysInside reports whether a link points into the same tree, whatever other links
+// staysInside reports whether a link points into the same tree, regardless of other links
 // are on its path: it goes up only at its beginning, through real directories.
 func staysInside(name, target string) bool {
 	return target != "" && !path.IsAbs(target) && path.Clean(target) == target && filepath.IsLocal(path.Join(path.Dir(name), target))

@@ -215,8 +215,8 @@ func TestRemote_DamageIsReportedAndLosesNothing(t *testing.T) {
 	}
 }
 
-// cutContext ends at a given call of Err. It stands for the end of the process: nothing
-// that checks the context after that happens.
+// cutContext ends at a given call of Err. It simulates the end of the process:
+// operations that check the context later do not run.
 type cutContext struct {
 	context.Context
 	cancel context.CancelFunc

@@ -43,7 +43,7 @@ type trailer struct {
 const (
 	skippable  = 0x184D2A5E
 	maxEntries = 200_000
-	// maxHeaders bounds what the tar needs for an entry besides its content.
+	// maxHeaders bounds the size of an entry in the tar without its content.
 	maxHeaders = 16 << 10
 )
 

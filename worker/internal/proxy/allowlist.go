@@ -22,7 +22,7 @@ type allowEntry struct {
 // ParseAllowlist parses a comma-separated list of addresses, networks and names,
 // each with a port (127.0.0.1:3000, [::1]:3000, 127.0.0.0/8:3000, app.test:80) or,
 // without a port, for all ports. A name allows the addresses it resolves to, but
-// only for requests by that name. localhost stands for 127.0.0.1 and ::1.
+// only for requests by that name. localhost means 127.0.0.1 and ::1.
 func ParseAllowlist(list string) (Allowlist, error) {
 	var a Allowlist
 	for entry := range strings.SplitSeq(list, ",") {

@@ -20,7 +20,7 @@ const (
 	collectInterval = time.Hour   // of a store
 	expireInterval  = time.Minute // of the journal
 	collectTimeout  = 30 * time.Minute
-	orphanAge       = 24 * time.Hour // beyond the retention, of uploads that nobody continues
+	orphanAge       = 24 * time.Hour // beyond the retention, of abandoned uploads
 )
 
 // Run forgets expired recordings and deletes them from the store until ctx ends. All

@@ -27,7 +27,7 @@ type localContent struct {
 // Size implements Content.
 func (c localContent) Size() int64 { return c.size }
 
-// Open opens a file of an ended recording, such as VideoName, wherever the recording is.
+// Open opens a file of an ended recording, such as VideoName, from the disk or the store.
 // ctx bounds the reads too. Errors: ErrNone, ErrRunning, ErrMissing, ErrStore.
 func (s *Service) Open(ctx context.Context, session uuid.UUID, name string) (Content, error) {
 	content, err := s.openLocal(session, name)

@@ -25,7 +25,7 @@ const (
 	nobody        = 65534   // user and group of the encoder if the worker is root
 )
 
-// FindFFmpeg returns the path of ffmpeg, or an error that tells what to do.
+// FindFFmpeg returns the path of ffmpeg, or an error that says what to do.
 func FindFFmpeg() (string, error) {
 	path, err := exec.LookPath("ffmpeg")
 	if err != nil {

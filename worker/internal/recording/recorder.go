@@ -60,7 +60,7 @@ func (r *recorder) save() error {
 	return nil
 }
 
-// run records until the browser or ctx ends, or there is no room.
+// run records until the browser or ctx ends, or CheckSpace returns a reason.
 func (r *recorder) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,7 +109,7 @@ func (r *recorder) await(ctx context.Context) Reason {
 		case <-ctx.Done():
 			return ""
 		case <-check.C:
-			if full := r.subject.Room(); full != "" {
+			if full := r.subject.CheckSpace(); full != "" {
 				r.service.Log.Warn("a recording ended early", "sessionId", r.subject.Session, "reason", string(full))
 				return full
 			}

@@ -37,7 +37,7 @@ func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
 	}
 	r := &recorded{Service: recording.New(o), done: make(chan struct{})}
 	t.Cleanup(r.Close)
-	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, Room: func() recording.Reason { return "" }}
+	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, CheckSpace: func() recording.Reason { return "" }}
 	return r
 }
 
@@ -76,7 +76,7 @@ func (r *recorded) await(t *testing.T) recording.Info {
 	}
 }
 
-// duration returns the duration of the video as its container tells it.
+// duration returns the duration of the video in its container.
 func (r *recorded) duration(t *testing.T) time.Duration {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ffprobe", "-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0",
@@ -122,7 +122,7 @@ func TestVideo_EndsWithoutRoom(t *testing.T) {
 	for _, reason := range []recording.Reason{recording.QuotaExceeded, recording.DiskFull} {
 		r := newRecorded(t)
 		r.subject.Pictures = show(image.Pt(320, 200), 50*time.Millisecond)
-		r.subject.Room = func() recording.Reason { return reason }
+		r.subject.CheckSpace = func() recording.Reason { return reason }
 		r.start(t)
 		if info := r.await(t); info.State != recording.Incomplete || info.Reason != reason {
 			t.Errorf("got %+v", info)

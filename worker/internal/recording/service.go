@@ -28,10 +28,10 @@ type Subject struct {
 	Dir     string
 	Owner   Owner           // where the recording is stored; without a Store it is not used
 	Done    <-chan struct{} // closed when the browser has ended
-	// Room returns QuotaExceeded or DiskFull if the recording must end, otherwise "".
-	Room   func() Reason
-	Video  bool // a video of the pictures
-	Frames bool // the pictures themselves
+	// CheckSpace returns QuotaExceeded or DiskFull if the recording must end, otherwise "".
+	CheckSpace func() Reason
+	Video      bool // a video of the pictures
+	Frames     bool // the pictures themselves
 	// Pictures shows what the browser shows until ctx ends, the browser ends or an error
 	// occurs. Nil: neither video nor frames.
 	Pictures func(ctx context.Context, show func(Picture)) error

@@ -126,7 +126,7 @@ func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir st
 	var once sync.Once
 	pictures := show(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
-		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, Room: func() recording.Reason { return "" },
+		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, CheckSpace: func() recording.Reason { return "" },
 		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
 			return pictures(ctx, func(p recording.Picture) {
 				show(p)

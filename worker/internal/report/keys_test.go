@@ -100,8 +100,8 @@ func TestReports_WithoutOwnKeyUseCallerKeys(t *testing.T) {
 		}
 		r.endSession(s)
 		synctest.Wait()
-		if told := r.cloud.accepted(); len(told) != 1 || told[0].key.Reveal() != "a" {
-			t.Errorf("got reports %+v", told)
+		if reports := r.cloud.accepted(); len(reports) != 1 || reports[0].key.Reveal() != "a" {
+			t.Errorf("got reports %+v", reports)
 		}
 	})
 }
@@ -226,12 +226,12 @@ func TestHeartbeat_RoundStopsWhenCloudDoesNotAnswer(t *testing.T) {
 		if n := len(beats); n < 30 || n > 120 {
 			t.Errorf("%d heartbeats in five minutes, want about one every 6 seconds with the worker's own key, and fewer with callers' keys", n)
 		}
-		told := map[session.OrganizationKey]int{}
+		perKey := map[session.OrganizationKey]int{}
 		for _, b := range beats {
-			told[b.key]++
+			perKey[b.key]++
 		}
-		if len(told) != 3 {
-			t.Errorf("%d keys were used, want each in turn", len(told))
+		if len(perKey) != 3 {
+			t.Errorf("%d keys were used, want each in turn", len(perKey))
 		}
 	})
 }
@@ -253,9 +253,9 @@ func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 		defer r.stop()
 		time.Sleep(20 * time.Minute)
 		var last time.Time
-		told := map[string]int{}
+		perKey := map[string]int{}
 		for _, b := range r.cloud.heartbeats() {
-			told[b.key.Reveal()]++
+			perKey[b.key.Reveal()]++
 			if !b.key.IsZero() {
 				continue
 			}
@@ -264,8 +264,8 @@ func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 			}
 			last = b.at
 		}
-		if len(told) != 101 {
-			t.Errorf("heartbeats were sent with %d keys, want all", len(told))
+		if len(perKey) != 101 {
+			t.Errorf("heartbeats were sent with %d keys, want all", len(perKey))
 		}
 		if strings.Contains(r.log.String(), "used by two workers") {
 			t.Errorf("a heartbeat overtaken by another heartbeat of this worker was logged as another machine's:\n%s", r.log)

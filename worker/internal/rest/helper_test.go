@@ -126,7 +126,7 @@ func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
 type testServer struct {
 	*launches
 	cloud       rest.CloudContract
-	unavailable []httpd.Reason // reasons besides draining
+	unavailable []httpd.Reason // reasons other than draining
 	state       string         // of the license
 	server      *rest.Server
 	host        *host

@@ -2,7 +2,7 @@ package resume
 
 import "sync/atomic"
 
-// overhead is the memory used by a message besides its bytes.
+// overhead is the memory used by a message in addition to its bytes.
 const overhead = 64
 
 // ring buffers the browser's latest messages, numbered from 1, within a limit of

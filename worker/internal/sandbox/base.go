@@ -23,7 +23,7 @@ const readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV
 // shared are the mount attributes of the directory that a launch shares with the worker.
 const shared = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// writableDirs are the directories that a launch may write to, besides its
+// writableDirs are the directories that a launch may write to, in addition to its
 // shared memory.
 var writableDirs = []string{HomeDir, DataDir, TempDir}
 

@@ -245,8 +245,8 @@ func pauseAfterStart(load Load) time.Duration {
 	return startPause
 }
 
-// fitsMemory reports whether the machine has memory for another browser of a kind, besides
-// those that were not running when the memory was measured.
+// fitsMemory reports whether the machine has memory for another browser of a kind, in addition
+// to those that were not running when the memory was measured.
 func (p *Pool[K, S]) fitsMemory(kind K, load Load) bool {
 	more := p.memoryOf(kind)
 	for _, s := range p.starting {

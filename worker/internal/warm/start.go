@@ -59,7 +59,7 @@ func (p *Pool[K, S]) startFailed(ctx context.Context, s *browserStart[K, S], err
 	p.Logger.Warn("failed to start warm browser", "kind", s.kind, "retryAfter", p.backoffs[s.kind].until.Sub(now), "error", err)
 }
 
-// release tells a waiting launch that it gets no browser.
+// release ends the wait of a launch, which then gets no browser.
 func (s *browserStart[K, S]) release() {
 	if s.awaited != nil {
 		close(s.awaited)

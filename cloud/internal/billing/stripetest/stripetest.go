@@ -168,12 +168,12 @@ func (s *Stripe) hold(route string) {
 
 func (s *Stripe) overlay(route string, form url.Values, answer []byte) []byte {
 	s.mu.Lock()
-	fields, told := s.answers[route]
+	fields, ok := s.answers[route]
 	s.mu.Unlock()
-	if !told && route == "GET /v1/prices" {
-		fields, told = prices(form), true
+	if !ok && route == "GET /v1/prices" {
+		fields, ok = prices(form), true
 	}
-	if !told {
+	if !ok {
 		return answer
 	}
 	var object map[string]any
@@ -181,11 +181,11 @@ func (s *Stripe) overlay(route string, form url.Values, answer []byte) []byte {
 		return answer
 	}
 	overlayFields(object, fields)
-	laid, err := json.Marshal(object)
+	overlaid, err := json.Marshal(object)
 	if err != nil {
 		return answer
 	}
-	return laid
+	return overlaid
 }
 
 func overlayFields(under, over map[string]any) {

@@ -49,7 +49,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	org := uuid.Must(uuid.NewV7())
-	told := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
+	acknowledged := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
 	for death := range deaths() {
 		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 		if err != nil {
@@ -58,17 +58,17 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 		if death == 0 {
 			createOrganization(t, server.DSN(), org)
 		}
-		told.compare(t, server.DSN(), org)
-		told.traffic(t, server, org)
+		acknowledged.compare(t, server.DSN(), org)
+		acknowledged.traffic(t, server, org)
 	}
 	server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Stop(context.Background())
-	told.compare(t, server.DSN(), org)
-	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths(), told.grants, len(told.ended), told.failures)
-	if told.grants < deaths()*minGrants || len(told.ended) < deaths()*minEnds || told.failures < deaths() {
+	acknowledged.compare(t, server.DSN(), org)
+	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths(), acknowledged.grants, len(acknowledged.ended), acknowledged.failures)
+	if acknowledged.grants < deaths()*minGrants || len(acknowledged.ended) < deaths()*minEnds || acknowledged.failures < deaths() {
 		t.Error("too few calls")
 	}
 }

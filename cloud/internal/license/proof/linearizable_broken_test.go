@@ -178,12 +178,12 @@ func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 		defect defect
 		want   porcupine.CheckResult
 	}{
-		"a sound limiter":                      {sound, porcupine.Ok},
-		"counts and then inserts":              {unlocked, porcupine.Illegal},
-		"answers before it commits":            {hasty, porcupine.Illegal},
-		"counts an end twice":                  {doubly, porcupine.Illegal},
-		"keeps the slots of cancelled callers": {forgetful, porcupine.Illegal},
-		"says how many were held a moment ago": {approximately, porcupine.Illegal},
+		"a sound limiter":                               {sound, porcupine.Ok},
+		"counts and then inserts":                       {unlocked, porcupine.Illegal},
+		"answers before it commits":                     {hasty, porcupine.Illegal},
+		"counts an end twice":                           {doubly, porcupine.Illegal},
+		"keeps the slots of cancelled callers":          {forgetful, porcupine.Illegal},
+		"answers with an outdated number of held slots": {approximately, porcupine.Illegal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var verdict porcupine.CheckResult

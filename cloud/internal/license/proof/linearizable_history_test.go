@@ -125,7 +125,7 @@ func (h *historyRecorder) step(s limiter, client, era, of int) {
 	}
 	dice := rand.IntN(100)
 	switch recent := min(len(own.sessions), 6); {
-	case dice < 6 && recent > 0: // whatever its state
+	case dice < 6 && recent > 0: // in any state
 		q.what, q.session = authorizes, len(own.sessions)-1-rand.IntN(recent)
 	case dice < 12 && recent > 0:
 		q.what, q.session = ends, len(own.sessions)-1-rand.IntN(recent)

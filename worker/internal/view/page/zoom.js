@@ -29,8 +29,7 @@ export class Zoom {
 
   out() { this.#choose(this.#zoom / step); }
 
-  // fill makes the picture as high as the viewport, or as wide, whichever is larger.
-  // It does not enlarge the picture beyond its own size.
+  // fill scales the picture so that it covers the viewport, but not beyond its original size.
   fill() {
     const {fit, cover} = this.#scales();
     this.#apply(Math.min(cover, Math.max(1, fit)) / fit);
