@@ -142,7 +142,7 @@ type displayedResponse struct {
 func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T) {
 	t.Helper()
 	shown := stepResult[displayedResponse](t, seen, at)
-	if shown.Status != status || shown.Body.Success != (status < 300) || shown.StatusText != fmt.Sprintf("The answer is %d.", status) {
+	if shown.Status != status || shown.Body.Success != (status < 300) || shown.StatusText != fmt.Sprintf("The response has status %d.", status) {
 		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", at, shown.Status, shown.Body.Error, shown.StatusText, status)
 	}
 	if err := json.Unmarshal(shown.Body.Data, &data); err != nil {

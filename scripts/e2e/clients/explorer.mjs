@@ -85,7 +85,7 @@ export class Explorer {
       const body = text.startsWith('{') ? JSON.parse(text) : { text };
       return {
         status: Number.parseInt(live.querySelector('tbody .response-col_status').textContent, 10), body,
-        curl: block.querySelector('.curl').textContent, statusText: document.getElementById('said').textContent,
+        curl: block.querySelector('.curl').textContent, statusText: document.getElementById('response-status').textContent,
       };
     });
   }

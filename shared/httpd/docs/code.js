@@ -1,20 +1,20 @@
-// The words of JSON, and whether a string is a key.
-const words = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g;
-const most = 200_000; // characters that are worth colouring
+// The tokens of JSON. A string with a colon is a key.
+const tokens = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g;
+const maxLength = 200_000; // characters; longer texts have no colours
 
-// colour splits JSON into pieces {text, kind}; kind is key, string, number,
-// literal, or undefined for what has no colour.
-export function colour(text, language) {
-  if (language !== "json" || text.length > most) return [{ text }];
-  const pieces = [];
+// tokenize splits JSON into tokens {text, kind}. kind is key, string, number, literal, or undefined for text without a
+// colour.
+export function tokenize(text, language) {
+  if (language !== "json" || text.length > maxLength) return [{ text }];
+  const result = [];
   let end = 0;
-  for (const match of text.matchAll(words)) {
+  for (const match of text.matchAll(tokens)) {
     const [, string, colon, number] = match;
-    if (match.index > end) pieces.push({ text: text.slice(end, match.index) });
+    if (match.index > end) result.push({ text: text.slice(end, match.index) });
     const kind = string ? (colon === undefined ? "string" : "key") : number ? "number" : "literal";
-    pieces.push({ text: string ?? match[0], kind });
+    result.push({ text: string ?? match[0], kind });
     end = match.index + (string ?? match[0]).length;
   }
-  pieces.push({ text: text.slice(end) });
-  return pieces;
+  result.push({ text: text.slice(end) });
+  return result;
 }

@@ -1,21 +1,21 @@
 const find = (id) => document.getElementById(`credentials-${id}`);
 
-const nowhere = "Kept in the memory of this tab only: reloading or leaving the page forgets them.";
-const here = "Kept unencrypted in this browser's local storage, for this page, until you forget them. Not for a device that others use.";
+const inMemory = "Stored only in the memory of this tab, until you reload or leave the page.";
+const inLocalStorage = "Stored unencrypted in this browser's local storage, for this page, until you select Forget all. Do not use this on a shared device.";
 
-// Credentials is what the visitor wants calls to carry, and the dialog that asks
-// for it. Values stay in memory unless the visitor wants them remembered.
+// Credentials manages the credentials of requests and the dialog to enter them. They are stored in memory only, unless the
+// user selects to remember them.
 export class Credentials {
   #dialog = document.getElementById("credentials");
   #button = find("button");
   #remember = find("remember");
-  #fields = new Map(); // scheme -> its input
+  #fields = new Map(); // input elements by scheme
   #values = {};
-  #key; // in local storage, of this page alone: several workers may share an origin
+  #key; // in local storage, unique to this page, because several workers can share an origin
   #onChange;
 
-  // schemes are the document's security schemes. onChange(values, removed) gets
-  // the value of each scheme that has one, and the schemes whose value was removed.
+  // schemes are the security schemes of the document. onChange(values, removed) gets the values by scheme, and the schemes
+  // whose values were removed.
   constructor(schemes, key, onChange) {
     this.#key = key;
     this.#onChange = onChange;
@@ -25,39 +25,39 @@ export class Credentials {
       else if (isHeader(scheme)) this.#addField(name, scheme);
     }
     find("cookies").hidden = cookies.length === 0;
-    find("cookies").textContent = `${cookies.join(", ")}: your browser sends cookies by itself, once this server has set them. There is nothing to enter.`;
+    find("cookies").textContent = `${cookies.join(", ")}: your browser sends cookies automatically after this server has set them.`;
     this.#button.hidden = false;
-    this.#button.addEventListener("click", () => this.ask());
-    this.#remember.addEventListener("change", () => this.#explain());
+    this.#button.addEventListener("click", () => this.openDialog());
+    this.#remember.addEventListener("change", () => this.#showStorage());
     this.#dialog.querySelector("form").addEventListener("submit", () => this.#use());
     find("forget").addEventListener("click", () => this.#forget());
     find("cancel").addEventListener("click", () => this.#dialog.close());
     this.#dialog.addEventListener("close", () => this.#clear());
-    this.#recall();
+    this.#load();
   }
 
-  // ask opens the dialog, at the first of these schemes that can be entered.
-  ask(names = []) {
+  // openDialog opens the dialog and focuses the first field of the named schemes.
+  openDialog(names = []) {
     for (const [name, input] of this.#fields) input.value = this.#values[name] ?? "";
     this.#remember.checked = this.#stored() !== null;
-    this.#explain();
+    this.#showStorage();
     this.#dialog.showModal();
-    const wanted = names.find((name) => this.#fields.has(name)) ?? this.#fields.keys().next().value;
-    this.#fields.get(wanted)?.focus();
+    const focused = names.find((name) => this.#fields.has(name)) ?? this.#fields.keys().next().value;
+    this.#fields.get(focused)?.focus();
   }
 
   #addField(name, scheme) {
     const field = document.getElementById("credentials-field").content.cloneNode(true);
-    const [label, about, input, show] = ["label", "p", "input", "button"].map((part) => field.querySelector(part));
+    const [label, description, input, show] = ["label", "p", "input", "button"].map((part) => field.querySelector(part));
     input.id = `credential-${name}`;
     input.name = name;
     label.htmlFor = input.id;
     label.textContent = title(name);
     const header = document.createElement("code");
     header.textContent = scheme.type === "http" ? "Authorization: Bearer" : scheme.name;
-    about.id = `${input.id}-about`;
-    about.append(header, " ", ...prose(scheme.description ?? ""));
-    input.setAttribute("aria-describedby", about.id);
+    description.id = `${input.id}-description`;
+    description.append(header, " ", ...markUpCode(scheme.description ?? ""));
+    input.setAttribute("aria-describedby", description.id);
     show.setAttribute("aria-label", `Show ${title(name)}`);
     show.addEventListener("click", () => {
       const masked = input.classList.toggle("masked");
@@ -67,8 +67,8 @@ export class Credentials {
     find("fields").append(field);
   }
 
-  // #use takes what was entered. It doesn't wait for the dialog's "close", which
-  // comes later, and may come after a click on what needs the credentials.
+  // #use stores the entered values. It does not wait for the "close" event of the dialog, because the user may execute an
+  // operation before the event.
   #use() {
     const entered = [...this.#fields].map(([name, input]) => [name, input.value.trim()]).filter(([, value]) => value);
     this.#set(Object.fromEntries(entered));
@@ -81,9 +81,9 @@ export class Credentials {
     this.#dialog.close();
   }
 
-  // #clear empties the closed dialog: what isn't used doesn't linger in the page.
+  // #clear removes the values from the fields of the closed dialog.
   #clear() {
-    if (this.#dialog.open) return; // again, meanwhile
+    if (this.#dialog.open) return; // it was opened again
     for (const input of this.#fields.values()) input.value = "";
   }
 
@@ -96,18 +96,18 @@ export class Credentials {
     find("count").textContent = count > 0 ? `: ${count} in use` : "";
   }
 
-  #explain() {
-    find("where").textContent = this.#remember.checked ? here : nowhere;
+  #showStorage() {
+    find("where").textContent = this.#remember.checked ? inLocalStorage : inMemory;
   }
 
-  #recall() {
-    let kept = {};
+  #load() {
+    let loaded = {};
     try {
-      kept = JSON.parse(this.#stored() ?? "{}");
+      loaded = JSON.parse(this.#stored() ?? "{}");
     } catch {
       this.#store(null);
     }
-    const known = Object.entries(kept).filter(([name, value]) => this.#fields.has(name) && typeof value === "string");
+    const known = Object.entries(loaded).filter(([name, value]) => this.#fields.has(name) && typeof value === "string");
     this.#set(Object.fromEntries(known));
   }
 
@@ -115,7 +115,7 @@ export class Credentials {
     try {
       return window.localStorage.getItem(this.#key);
     } catch {
-      return null; // a browser may forbid it
+      return null; // local storage can be disabled
     }
   }
 
@@ -130,8 +130,8 @@ export class Credentials {
   }
 }
 
-// prose is a description whose `quoted` words are code.
-function prose(text) {
+// markUpCode returns the parts of a description, with `quoted` parts as code elements.
+function markUpCode(text) {
   return text.split("`").map((part, i) => {
     if (i % 2 === 0) return part;
     const code = document.createElement("code");
@@ -140,13 +140,13 @@ function prose(text) {
   });
 }
 
-// isHeader reports whether this page can send the credential. Credentials in URLs are
-// only for other clients, because URLs are logged and shared.
+// isHeader reports whether this page can send the credential. Credentials in URLs are only for other clients, because URLs
+// are logged and shared.
 function isHeader(scheme) {
   return (scheme.type === "apiKey" && scheme.in === "header") || (scheme.type === "http" && scheme.scheme === "bearer");
 }
 
-// title makes words of a name: "organizationKey" is "Organization key".
+// title splits a name into words: "organizationKey" becomes "Organization key".
 function title(name) {
   const words = name.replace(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return words[0].toUpperCase() + words.slice(1);

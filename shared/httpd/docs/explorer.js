@@ -1,24 +1,24 @@
-// Shows what this server can do, and calls it. Every address is relative to the
-// page, so that it also works behind a path prefix.
+// Shows the operations of this server and executes them. All URLs are relative to the page, so that it also works behind a
+// path prefix.
 import { Credentials } from "./credentials.js";
-import { complete, parts } from "./parts.js";
+import { addLabels, parts } from "./parts.js";
 
 const find = (id) => document.getElementById(id);
 
 async function load() {
-  const address = new URL("openapi.json", document.baseURI);
-  const answer = await fetch(address);
-  if (!answer.ok) throw new Error(`${address.pathname} answered ${answer.status}`);
-  return answer.json();
+  const url = new URL("openapi.json", document.baseURI);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url.pathname} returned status ${response.status}`);
+  return response.json();
 }
 
-// unfilled moves the example of a parameter that may be left out into its text:
-// Swagger UI would send it.
-function unfilled({ paths, components = {} }) {
-  const named = (schema) => (schema?.$ref ? components.schemas?.[schema.$ref.split("/").pop()] : schema);
+// moveExamples moves the examples of optional parameters into their descriptions. Otherwise, Swagger UI would send them as
+// values.
+function moveExamples({ paths, components = {} }) {
+  const resolve = (schema) => (schema?.$ref ? components.schemas?.[schema.$ref.split("/").pop()] : schema);
   const operations = Object.values(paths).flatMap(Object.values);
   for (const parameter of [components.parameters ?? {}, ...operations.map((o) => o.parameters ?? [])].flatMap(Object.values)) {
-    const { example: common, ...schema } = named(parameter.schema) ?? {};
+    const { example: common, ...schema } = resolve(parameter.schema) ?? {};
     const example = parameter.example ?? common;
     if (parameter.required || !parameter.schema || example === undefined) continue;
     Object.assign(parameter, { schema, example: undefined });
@@ -26,7 +26,7 @@ function unfilled({ paths, components = {} }) {
   }
 }
 
-function introduce({ info, servers: [server] }) {
+function showInfo({ info, servers: [server] }) {
   document.title = info.title;
   find("title").textContent = info.title;
   for (const [id, text] of [["version", info.version], ["server", server.url]]) {
@@ -35,19 +35,17 @@ function introduce({ info, servers: [server] }) {
   }
 }
 
-// follow opens and shows what a link within the page names; nothing, when there
-// is no such operation. Swagger UI does that only for the address it starts with.
-function follow(ui) {
-  const hash = readableHash();
+// openLinked opens the operation in the fragment of the URL, if it exists. Swagger UI does this only for its initial URL.
+function openLinked(ui) {
+  const hash = decodedHash();
   if (!hash.startsWith("#/")) return;
   ui.layoutActions.parseDeepLinkHash(hash);
   const id = `operations-${hash.slice(2).replaceAll(" ", "_").replace("/", "-")}`;
   window.requestAnimationFrame(() => find(id)?.scrollIntoView());
 }
 
-// readableHash is the address's fragment; one that can't be decoded is taken
-// away, since Swagger UI would stumble over it.
-function readableHash() {
+// decodedHash returns the decoded fragment of the URL. It removes an invalid fragment, because Swagger UI would fail.
+function decodedHash() {
   try {
     return decodeURIComponent(window.location.hash);
   } catch {
@@ -56,13 +54,13 @@ function readableHash() {
   }
 }
 
-function explore(spec) {
-  // "Try it out" calls the server that shows the page.
+function start(spec) {
+  // "Try it out" sends requests to the server of this page.
   spec.servers = [{ url: new URL(".", document.baseURI).href.replace(/\/$/, "") }];
-  unfilled(spec);
-  introduce(spec);
-  readableHash();
-  new MutationObserver(complete).observe(find("explorer"), { childList: true, subtree: true });
+  moveExamples(spec);
+  showInfo(spec);
+  decodedHash();
+  new MutationObserver(addLabels).observe(find("explorer"), { childList: true, subtree: true });
   let credentials;
   const ui = window.SwaggerUIBundle({
     spec,
@@ -75,21 +73,21 @@ function explore(spec) {
     validatorUrl: null,
     persistAuthorization: false,
     presets: [window.SwaggerUIBundle.presets.apis],
-    plugins: [parts((names) => credentials.ask(names))],
+    plugins: [parts((names) => credentials.openDialog(names))],
     layout: "Page",
-    responseInterceptor: (answer) => {
-      find("said").textContent = `The answer is ${answer.status}.`;
-      return answer;
+    responseInterceptor: (response) => {
+      find("response-status").textContent = `The response has status ${response.status}.`;
+      return response;
     },
   });
-  window.addEventListener("hashchange", () => follow(ui));
+  window.addEventListener("hashchange", () => openLinked(ui));
   credentials = new Credentials(spec.components?.securitySchemes ?? {}, `svc-docs-credentials ${window.location.pathname}`, (values, removed) => {
     if (removed.length > 0) ui.authActions.logout(removed);
     for (const [name, value] of Object.entries(values)) ui.preauthorizeApiKey(name, value);
   });
 }
 
-load().then(explore).catch((error) => {
+load().then(start).catch((error) => {
   const note = document.createElement("p");
   note.className = "notice";
   note.textContent = `The API description could not be shown: ${error.message}`;

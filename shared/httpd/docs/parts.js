@@ -1,18 +1,18 @@
-// The parts of the page that Swagger UI would make otherwise.
-import { colour } from "./code.js";
+// The parts of the page that replace those of Swagger UI.
+import { tokenize } from "./code.js";
 
-// parts is a plugin of Swagger UI. ask(names) opens the dialog for credentials.
-export const parts = (ask) => ({ React }) => {
+// parts returns a plugin of Swagger UI. openDialog(names) opens the dialog for credentials.
+export const parts = (openDialog) => ({ React }) => {
   const make = React.createElement;
   return {
     components: { Page: (props) => page(make, props) },
-    fn: { opsFilter: fitting },
+    fn: { opsFilter: matchingOperations },
     statePlugins: {
       auth: {
         wrapActions: {
-          // What Swagger UI's own dialog would be opened for.
+          // Replaces the dialog of Swagger UI.
           showDefinitions: () => (definitions) => {
-            if (definitions) ask(definitions.toJS().flatMap(Object.keys));
+            if (definitions) openDialog(definitions.toJS().flatMap(Object.keys));
             return { type: "credentials_asked" };
           },
         },
@@ -21,32 +21,31 @@ export const parts = (ask) => ({ React }) => {
     wrapComponents: {
       FilterContainer: () => (props) => filter(make, props),
       SyntaxHighlighter: () => (props) => code(make, props),
-      CopyToClipboardBtn: () => () => null, // the address bar has the operation's own link
+      CopyToClipboardBtn: () => () => null, // the URL of an open operation is in the address bar
       authorizeOperationBtn: () => (props) => lock(make, props),
-      // An operation's title is a button already: the link inside would be a second.
+      // The title of an operation is a button, which must not contain a link.
       DeepLink: (Link) => (props) => make(Link, { ...props, enabled: false }),
     },
   };
 };
 
-// page is what stands below the head: the server and the credentials are there.
+// page returns the contents below the header. The header has the server and the credentials.
 function page(make, { getComponent, specSelectors, layoutSelectors, fn }) {
   const part = (name) => make(getComponent(name, true), { key: name });
   const phrase = layoutSelectors.currentFilter();
   const none = typeof phrase === "string" && phrase && fn.opsFilter(specSelectors.taggedOperations(), phrase).size === 0;
-  const operations = none ? make("p", { key: "none", className: "none" }, `No operation has “${phrase}” in it.`) : part("operations");
+  const operations = none ? make("p", { key: "none", className: "none" }, `No operation matches “${phrase}”.`) : part("operations");
   const heading = make("h2", { className: "aside" }, "Operations");
   return make("div", { className: "swagger-ui" }, ["SvgAssets", "errors", "InfoContainer"].map(part), heading, part("FilterContainer"), operations, part("Models"));
 }
 
-// fitting keeps the operations that have every word of the phrase in what names
-// them, or in their tag.
-export function fitting(tagged, phrase) {
+// matchingOperations returns the operations whose tag, method, path, id and summary contain all words of the phrase.
+export function matchingOperations(tagged, phrase) {
   const words = phrase.toLowerCase().split(/\s+/).filter(Boolean);
   return tagged
     .map((tag, name) => tag.update("operations", (operations) => operations.filter((o) => {
-      const described = o.get("operation");
-      const text = [name, o.get("method"), o.get("path"), described.get("operationId"), described.get("summary")].join(" ").toLowerCase();
+      const operation = o.get("operation");
+      const text = [name, o.get("method"), o.get("path"), operation.get("operationId"), operation.get("summary")].join(" ").toLowerCase();
       return words.every((word) => text.includes(word));
     })))
     .filter((tag) => tag.get("operations").size > 0);
@@ -61,13 +60,13 @@ function filter(make, { layoutActions }) {
 
 function code(make, { children, language, className }) {
   const text = String(children);
-  const pieces = colour(text, language).map(({ text, kind }, i) => (kind ? make("span", { key: i, className: `is-${kind}` }, text) : text));
-  // It scrolls, so the keyboard has to reach it.
+  const pieces = tokenize(text, language).map(({ text, kind }, i) => (kind ? make("span", { key: i, className: `is-${kind}` }, text) : text));
+  // The element scrolls, so it must be focusable with the keyboard.
   return make("pre", { className, tabIndex: 0, role: "group", "aria-label": language === "bash" ? "Command line" : "Content" }, make("code", null, pieces));
 }
 
 function lock(make, { isAuthorized, onClick, getComponent }) {
-  const label = isAuthorized ? "Credentials: given" : "Credentials: none given";
+  const label = isAuthorized ? "Credentials: entered" : "Credentials: not entered";
   const press = (event) => {
     event.stopPropagation();
     onClick();
@@ -76,16 +75,16 @@ function lock(make, { isAuthorized, onClick, getComponent }) {
     make(getComponent(isAuthorized ? "LockAuthOperationIcon" : "UnlockAuthOperationIcon", true)));
 }
 
-// What Swagger UI leaves without a name, for those who hear the page.
-const names = {
+// The labels for screen readers that Swagger UI lacks.
+const labels = {
   ".copy-to-clipboard button": "Copy",
   ".body-param__text": "Request body",
   ".examples-select-element": "Example",
 };
 
-// complete names the fields of the page.
-export function complete() {
-  for (const [selector, name] of Object.entries(names)) {
+// addLabels adds labels to the elements of the page.
+export function addLabels() {
+  for (const [selector, name] of Object.entries(labels)) {
     for (const part of document.querySelectorAll(selector)) part.setAttribute("aria-label", name);
   }
   for (const field of document.querySelectorAll("[data-param-name] :is(input, select, textarea)")) {

@@ -1,14 +1,14 @@
 "use strict";
 
-// Puts the chosen colours on before anything is painted. Nothing chosen follows the system.
+// Applies the selected colours before the page is drawn. Without a selection, the page follows the system.
 {
   const key = "svc-docs-theme";
   const root = document.documentElement;
-  const storage = (work) => {
+  const storage = (access) => {
     try {
-      return work(window.localStorage);
+      return access(window.localStorage);
     } catch {
-      return null; // a browser may forbid it: then the choice holds until the page is left
+      return null; // local storage can be disabled; the selection is then lost with the page
     }
   };
   const apply = (theme) => {
