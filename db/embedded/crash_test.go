@@ -69,7 +69,7 @@ func TestParentKill_StopsServer(t *testing.T) {
 	}
 	parent.Wait()
 	began := time.Now()
-	gone(t, dir, 2*time.Second)
+	awaitExit(t, dir, 2*time.Second)
 	t.Logf("nothing left after %v", time.Since(began).Round(time.Millisecond))
 	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
 }
@@ -124,7 +124,7 @@ func TestStart_StopsOrphanedBackend(t *testing.T) {
 		t.Fatal("no orphan was left over, so the test cannot check anything")
 	}
 	stop(t, s)
-	gone(t, dir, 0)
+	awaitExit(t, dir, 0)
 	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
 }
 

@@ -29,7 +29,7 @@ func TestStart_KeepsData(t *testing.T) {
 	if err := s.Err(); err != nil {
 		t.Errorf("Err after Stop: %v", err)
 	}
-	gone(t, dir, 0)
+	awaitExit(t, dir, 0)
 	if err := db.Ping(); !pg.IsUnavailable(err) {
 		t.Errorf("ping of a stopped server: %v, want unavailable", err)
 	}
@@ -210,13 +210,13 @@ func TestStart_IgnoresStalePIDFile(t *testing.T) {
 }
 
 func TestStart_CopyRunsBesideOriginal(t *testing.T) {
-	dir, twin := dataDir(t), dataDir(t)
+	dir, copied := dataDir(t), dataDir(t)
 	stop(t, start(t, dir))
-	if out, err := osexec.Command("cp", "-a", dir, twin).CombinedOutput(); err != nil {
+	if out, err := osexec.Command("cp", "-a", dir, copied).CombinedOutput(); err != nil {
 		t.Fatalf("cp: %v: %s", err, out)
 	}
 	original := open(t, start(t, dir).DSN())
 	exec(t, original, `CREATE TABLE kept (id int)`)
-	exec(t, open(t, start(t, twin).DSN()), `CREATE TABLE kept (id int)`)
+	exec(t, open(t, start(t, copied).DSN()), `CREATE TABLE kept (id int)`)
 	exec(t, original, `INSERT INTO kept VALUES (1)`)
 }

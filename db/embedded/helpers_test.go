@@ -79,8 +79,8 @@ func count(t *testing.T, db *sqlx.DB) (n int) {
 	return n
 }
 
-// gone waits until no process runs on the data directory.
-func gone(t *testing.T, dir string, within time.Duration) {
+// awaitExit waits until no process runs on the data directory.
+func awaitExit(t *testing.T, dir string, within time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for {

@@ -24,16 +24,16 @@ func (s *Server) Stop(ctx context.Context) error {
 
 func (s *Server) shutDown(ctx context.Context) error {
 	s.stopping.Store(true)
-	polite, cancel := context.WithTimeout(ctx, 10*time.Second)
+	graceful, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.cmd.Process.Signal(syscall.SIGINT)
-	if s.waitExit(polite) {
+	if s.waitExit(graceful) {
 		return s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
 	}
 	s.cmd.Process.Signal(syscall.SIGQUIT)
-	firm, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	forced, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	if !s.waitExit(firm) {
+	if !s.waitExit(forced) {
 		s.cmd.Process.Signal(os.Kill)
 		<-s.done
 	}

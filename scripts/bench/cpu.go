@@ -40,7 +40,7 @@ func enterCPUGroup() *cpuGroup {
 		if os.Mkdir(g.dir, 0o755) != nil {
 			continue
 		}
-		if _, err := g.used(); err == nil && enter(g.dir) == nil {
+		if _, err := g.used(); err == nil && joinGroup(g.dir) == nil {
 			return g
 		}
 		g.close()
@@ -48,14 +48,14 @@ func enterCPUGroup() *cpuGroup {
 	return &cpuGroup{}
 }
 
-func enter(dir string) error {
+func joinGroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }
 
 // close leaves and removes the group. Its processes must have ended.
 func (g *cpuGroup) close() {
 	if g.dir != "" {
-		_ = enter(g.parent)
+		_ = joinGroup(g.parent)
 		_ = os.Remove(g.dir)
 	}
 }

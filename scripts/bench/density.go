@@ -113,7 +113,7 @@ func (d *density) measureRunning(ctx context.Context, engine string, count int) 
 				return nil, err
 			}
 		}
-		rest, err := d.always.measureRest(ctx, count, d.windowSeconds)
+		rest, err := d.always.measureIdleUsage(ctx, count, d.windowSeconds)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (d *density) measureFrozen(ctx context.Context, engine string) (rows []benc
 	if err := eachSession(ctx, sessions, d.freezing.awaitFrozen); err != nil {
 		return nil, err
 	}
-	rest, err := d.freezing.measureRest(ctx, count, d.windowSeconds)
+	rest, err := d.freezing.measureIdleUsage(ctx, count, d.windowSeconds)
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +152,14 @@ func (d *density) measureFrozen(ctx context.Context, engine string) (rows []benc
 	), nil
 }
 
-// rest is what a session uses while no client is connected.
-type rest struct {
+// idleUsage is what a session uses while no client is connected.
+type idleUsage struct {
 	megabytes    float64 // PSS
 	faults       float64 // a minute
 	milliseconds float64 // of processor time a second
 }
 
-func (r rest) rows(what, engine string, count int, state string) []benchresult.Row {
+func (r idleUsage) rows(what, engine string, count int, state string) []benchresult.Row {
 	memory := benchresult.Row{What: what + ": PSS of a session", Unit: "MB", Ours: r.megabytes}
 	if count == frozenSessions && state == "idle" {
 		memory.Target = benchresult.FigureAtMost(densityTargets[engine])
@@ -171,8 +171,8 @@ func (r rest) rows(what, engine string, count int, state string) []benchresult.R
 	}
 }
 
-// measureRest measures the browsers of a worker over some seconds.
-func (w *worker) measureRest(ctx context.Context, count, seconds int) (r rest, err error) {
+// measureIdleUsage measures the browsers of a worker over some seconds.
+func (w *worker) measureIdleUsage(ctx context.Context, count, seconds int) (r idleUsage, err error) {
 	if err := pause(ctx, densitySettle); err != nil {
 		return r, err
 	}
@@ -191,7 +191,7 @@ func (w *worker) measureRest(ctx context.Context, count, seconds int) (r rest, e
 		r.megabytes += kilobytes * 1024 / 1e6
 	}
 	sessions := float64(count)
-	return rest{r.megabytes / sessions, r.faults / sessions / elapsed.Minutes(), r.milliseconds / sessions / elapsed.Seconds()}, nil
+	return idleUsage{r.megabytes / sessions, r.faults / sessions / elapsed.Minutes(), r.milliseconds / sessions / elapsed.Seconds()}, nil
 }
 
 // browserProcesses returns the processes of a worker that are not its own program.

@@ -216,7 +216,7 @@ func (w *worker) waitForWarmPool(ctx context.Context) error {
 			return err
 		}
 	}
-	return settle(ctx)
+	return awaitIdle(ctx)
 }
 
 // call sends a request and decodes the data of the response to into.

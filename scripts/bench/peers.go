@@ -120,7 +120,7 @@ func (p *peer) request(ctx context.Context, limit time.Duration, line, into any)
 
 // visit measures one launch.
 func (p *peer) visit(ctx context.Context) (v visit, err error) {
-	if err := settle(ctx); err != nil {
+	if err := awaitIdle(ctx); err != nil {
 		return v, err
 	}
 	var answer struct {

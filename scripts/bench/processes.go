@@ -65,10 +65,10 @@ func (p process) alive(among []process) bool {
 	return slices.ContainsFunc(among, func(q process) bool { return q.pid == p.pid && q.began == p.began && q.state != "Z" && q.state != "X" })
 }
 
-// settle waits, up to some seconds, until the processes of this program are idle.
+// awaitIdle waits, up to some seconds, until the processes of this program are idle.
 // Otherwise a refill of the pool or the end of a browser would slow down the next
 // measurement.
-func settle(ctx context.Context) error {
+func awaitIdle(ctx context.Context) error {
 	const quiet, step = 4, 50 * time.Millisecond // a tick is 10 ms
 	last, calm := -1, 0
 	for end := time.Now().Add(6 * time.Second); calm < quiet && time.Now().Before(end); {

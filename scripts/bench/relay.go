@@ -53,7 +53,7 @@ func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 		return socket{"ws://127.0.0.1:" + port + "/devtools/" + rest, dialInNetwork(browser, port)}
 	}
 	direct, forwarded := inside(port), inside(floor.port)
-	if err := settle(ctx); err != nil {
+	if err := awaitIdle(ctx); err != nil {
 		return nil, err
 	}
 	for _, m := range []struct {

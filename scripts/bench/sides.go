@@ -180,7 +180,7 @@ func (t *throughputBench) measure(ctx context.Context, s *side, task map[string]
 		if err := s.worker.waitForWarmPool(ctx); err != nil {
 			return result, err
 		}
-	} else if err := settle(ctx); err != nil {
+	} else if err := awaitIdle(ctx); err != nil {
 		return result, err
 	}
 	shares := t.shares(s)

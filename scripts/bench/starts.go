@@ -32,7 +32,7 @@ func (b *bench) starts(ctx context.Context) ([]benchresult.Row, error) {
 	}
 	baseline := func(last string) benchresult.Side[visit] {
 		return func(ctx context.Context) (visit, error) {
-			if err := settle(ctx); err != nil {
+			if err := awaitIdle(ctx); err != nil {
 				return visit{}, err
 			}
 			took, err := measureBaseline(ctx, b.build.path, append(slices.Clone(arguments), last), b.dir)

@@ -60,8 +60,8 @@ func (h *testEnvironment) startServers(ctx context.Context) error {
 	if err := h.stopWorker(); err != nil {
 		return err
 	}
-	planter := &seeder{cloudURL: h.cloudProxy.url, workerURL: h.workerProxy.url, mail: h.mail()}
-	seed, err := planter.create(ctx, h.startWorker)
+	creator := &seeder{cloudURL: h.cloudProxy.url, workerURL: h.workerProxy.url, mail: h.mail()}
+	seed, err := creator.create(ctx, h.startWorker)
 	if err != nil {
 		return fmt.Errorf("seed the servers: %w", err)
 	}

@@ -30,13 +30,13 @@ func TestExampleRequests_FindsAllExamples(t *testing.T) {
 func TestInvalidExamples_FindsAll(t *testing.T) {
 	found := strings.Join(invalidExamples("cloud", loadPets(t)), "\n")
 	for _, want := range []string{
-		"cloud createPet parameter dry: the example departs from the schema: value must be a boolean",
-		`cloud createPet request dog: the example departs from the schema: name: property "name" is missing`,
-		"cloud createPet request dog: the example departs from the schema: nam is not in the schema",
-		"cloud createPet (POST /pets) 201 application/json : the example departs from the schema: name: value must be a string (got 7)",
-		"cloud getPet (GET /pets/{petId}) 200 header X-Age: the example departs from the schema: value must be an integer",
-		"cloud schema Pet: the example departs from the schema: age is not in the schema",
-		"cloud schema Pet.born: the example departs from the schema: ",
+		"cloud createPet parameter dry: the example does not match the schema: value must be a boolean",
+		`cloud createPet request dog: the example does not match the schema: name: property "name" is missing`,
+		"cloud createPet request dog: the example does not match the schema: nam is not in the schema",
+		"cloud createPet (POST /pets) 201 application/json : the example does not match the schema: name: value must be a string (got 7)",
+		"cloud getPet (GET /pets/{petId}) 200 header X-Age: the example does not match the schema: value must be an integer",
+		"cloud schema Pet: the example does not match the schema: age is not in the schema",
+		"cloud schema Pet.born: the example does not match the schema: ",
 	} {
 		if !strings.Contains(found, want) {
 			t.Errorf("no %q in\n%s", want, found)
@@ -44,7 +44,7 @@ func TestInvalidExamples_FindsAll(t *testing.T) {
 	}
 	for _, not := range []string{"request cat", "Pet.name"} {
 		if strings.Contains(found, not) {
-			t.Errorf("%q is right, but found in\n%s", not, found)
+			t.Errorf("%q is valid, but reported in\n%s", not, found)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func documentFaults() []fault {
 			edits: []edit{{"cloud.yaml", "    CreateProfileRequest:", "      additionalProperties: false\n", ""}},
 		},
 		{
-			name: "a wrong example", stage: "examples", only: "listPlans", wantError: `cloud signUp request : the example departs from the schema: email: `,
+			name: "a wrong example", stage: "examples", only: "listPlans", wantError: `cloud signUp request : the example does not match the schema: email: `,
 			edits: []edit{{"cloud.yaml", "operationId: signUp", "example: {email: ada@example.com,", "example: {email: ada,"}},
 		},
 	}
@@ -134,10 +134,10 @@ func (h *testEnvironment) catchFault(ctx context.Context, f fault) (string, erro
 	if err != nil {
 		return "", err
 	}
-	honest := f
-	honest.edits, honest.tampering = nil, tampering{}
+	withoutFault := f
+	withoutFault.edits, withoutFault.tampering = nil, tampering{}
 	if f.stage != "lint" && f.stage != "released" { // these stages ran completely before this one
-		if report, _ := h.runWithFault(ctx, honest); pattern.MatchString(report) {
+		if report, _ := h.runWithFault(ctx, withoutFault); pattern.MatchString(report) {
 			return "", fmt.Errorf("stage %s reports the same without the fault: %s", f.stage, report)
 		}
 	}
@@ -191,16 +191,16 @@ func (h *testEnvironment) runWithFault(ctx context.Context, f fault) (report str
 		}
 	}
 	at := slices.IndexFunc(stages(), func(s stage) bool { return s.name == f.stage })
-	_, complaint := stages()[at].run(g, ctx)
-	_, departures := g.proxies.takeFindings(g.outputDir, f.stage)
-	if complaint == nil && departures == nil || ctx.Err() != nil {
+	_, stageErr := stages()[at].run(g, ctx)
+	_, violations := g.proxies.takeFindings(g.outputDir, f.stage)
+	if stageErr == nil && violations == nil || ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	log, err := os.ReadFile(filepath.Join(g.outputDir, f.stage+".log")) // the error of a tool has only the end of its log
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	return fmt.Sprintf("%v\n%s", errors.Join(complaint, departures), log), err
+	return fmt.Sprintf("%v\n%s", errors.Join(stageErr, violations), log), err
 }
 
 // environmentWithFault returns a second environment with the same servers and a

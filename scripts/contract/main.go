@@ -114,9 +114,9 @@ func newTestEnvironment(examples int) (*testEnvironment, error) {
 	if _, err := os.Stat(filepath.Join(root, "openapi", "cloud.yaml")); err != nil {
 		return nil, fmt.Errorf("run this program in the repository root: %w", err)
 	}
-	kept := filepath.Join(root, "bin", "contract")
+	outputDir := filepath.Join(root, "bin", "contract")
 	h := &testEnvironment{
-		root: root, openapi: filepath.Join(root, "openapi"), outputDir: kept, observationsDir: filepath.Join(kept, "seen"),
+		root: root, openapi: filepath.Join(root, "openapi"), outputDir: outputDir, observationsDir: filepath.Join(outputDir, "seen"),
 		randomExamples: examples, proxies: &proxies{},
 	}
 	if err := os.MkdirAll(h.outputDir, 0o755); err != nil {

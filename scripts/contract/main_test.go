@@ -35,7 +35,7 @@ func TestChoose_KeepsStageOrder(t *testing.T) {
 
 func TestRunStages_ContinuesAfterFailure(t *testing.T) {
 	passes := func(*testEnvironment, context.Context) (string, error) { return "did it", nil }
-	fails := func(*testEnvironment, context.Context) (string, error) { return "tried", errors.New("no luck") }
+	fails := func(*testEnvironment, context.Context) (string, error) { return "tried", errors.New("it failed") }
 	results := new(testEnvironment).runStages(t.Context(), []stage{{name: "first", run: fails}, {name: "second", run: passes}})
 	for i := range results {
 		results[i].duration = time.Second

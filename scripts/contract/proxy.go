@@ -117,7 +117,7 @@ func (p *proxies) noteUnanswered(w http.ResponseWriter, r *http.Request, err err
 
 // progress returns the numbers of exchanges and violations since the last call of
 // takeFindings.
-func (p *proxies) progress() (exchanges, departures int) {
+func (p *proxies) progress() (exchanges, violations int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.exchanges, len(p.reports)

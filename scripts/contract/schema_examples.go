@@ -23,8 +23,8 @@ type schemaExample struct {
 func invalidExamples(surface string, spec *openapi3.T) []string {
 	var wrong []string
 	for _, one := range schemaExamples(surface, spec) {
-		for _, departure := range contracttest.Violations(one.schema, one.value, one.options...) {
-			wrong = append(wrong, fmt.Sprintf("%s: the example departs from the schema: %s", one.where, departure))
+		for _, violation := range contracttest.Violations(one.schema, one.value, one.options...) {
+			wrong = append(wrong, fmt.Sprintf("%s: the example does not match the schema: %s", one.where, violation))
 		}
 	}
 	return wrong
@@ -58,9 +58,9 @@ func schemaExamples(surface string, spec *openapi3.T) []schemaExample {
 	return all
 }
 
-type adder func(where string, schema *openapi3.SchemaRef, value any, options ...openapi3.SchemaValidationOption)
+type addExampleFunc func(where string, schema *openapi3.SchemaRef, value any, options ...openapi3.SchemaValidationOption)
 
-func parameters(add adder, where string, all openapi3.Parameters) {
+func parameters(add addExampleFunc, where string, all openapi3.Parameters) {
 	for _, ref := range all {
 		add(where+" parameter "+ref.Value.Name, ref.Value.Schema, ref.Value.Example)
 		for name, example := range ref.Value.Examples {
@@ -69,7 +69,7 @@ func parameters(add adder, where string, all openapi3.Parameters) {
 	}
 }
 
-func response(add adder, where string, response *openapi3.Response) {
+func response(add addExampleFunc, where string, response *openapi3.Response) {
 	for name, ref := range response.Headers {
 		add(where+" header "+name, ref.Value.Schema, ref.Value.Example)
 	}
@@ -81,7 +81,7 @@ func response(add adder, where string, response *openapi3.Response) {
 }
 
 // schemas adds the example of a schema and the examples of its unnamed subschemas.
-func schemas(add adder, where string, ref *openapi3.SchemaRef, depth int) {
+func schemas(add addExampleFunc, where string, ref *openapi3.SchemaRef, depth int) {
 	if ref == nil || ref.Value == nil || depth > 0 && ref.Ref != "" {
 		return
 	}

@@ -23,7 +23,7 @@ func (h *testEnvironment) schemathesisOf(ctx context.Context, operationID string
 	}
 	environment := append(h.toolEnvironment(), "CONTRACT_SEED=1", "PYTHONDONTWRITEBYTECODE=1")
 	err := h.tool(ctx, "schemathesis", environment, filepath.Join(h.root, "bin", "venv", "bin", "python"),
-		filepath.Join(folder, "schemathesis", "run_surface.py"), "cloud", h.outputDir, "--include-operation-id", operationID,
+		filepath.Join(folder, "schemathesis", "run_api.py"), "cloud", h.outputDir, "--include-operation-id", operationID,
 		"--phases", "examples,coverage,fuzzing") // the stateful phase needs several operations
 	return strconv.Itoa(h.randomExamples) + " examples of " + operationID, err
 }

@@ -60,8 +60,8 @@ func (h *testEnvironment) runStage(ctx context.Context, s stage) (string, error)
 	quiet := h.reportProgress(s.name)
 	summary, err := s.run(h, ctx)
 	quiet()
-	exchanges, departures := h.proxies.takeFindings(h.outputDir, s.name)
-	return fmt.Sprintf("%s; %d exchanges checked", summary, exchanges), errors.Join(err, departures, h.requireRunning())
+	exchanges, violations := h.proxies.takeFindings(h.outputDir, s.name)
+	return fmt.Sprintf("%s; %d exchanges checked", summary, exchanges), errors.Join(err, violations, h.requireRunning())
 }
 
 // reportProgress logs the progress of a stage once a minute, until the function that
@@ -74,8 +74,8 @@ func (h *testEnvironment) reportProgress(stage string) (quiet func()) {
 		for {
 			select {
 			case <-ticker.C:
-				exchanges, departures := h.proxies.progress()
-				logf("%s: running for %s, %d exchanges checked, %d violations", stage, time.Since(began).Round(time.Second), exchanges, departures)
+				exchanges, violations := h.proxies.progress()
+				logf("%s: running for %s, %d exchanges checked, %d violations", stage, time.Since(began).Round(time.Second), exchanges, violations)
 			case <-stop:
 				return
 			}

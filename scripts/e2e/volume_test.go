@@ -74,10 +74,10 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	s.assertNoLeaks(t)
 	// Go keeps its threads and, for some time, its memory. Each caller keeps an idle
 	// connection to the worker, and the worker keeps one to the cloud.
-	crowd := s.worker.resourceUsage(t)
-	crowd.descriptors = before.descriptors + 2*atOnce
-	s.assertResourceUsage(t, "after them", crowd)
-	crowd = s.worker.resourceUsage(t)
+	limits := s.worker.resourceUsage(t)
+	limits.descriptors = before.descriptors + 2*atOnce
+	s.assertResourceUsage(t, "after them", limits)
+	limits = s.worker.resourceUsage(t)
 
 	began = time.Now()
 	for range inSequence {
@@ -85,7 +85,7 @@ func TestSoak_ManySessionsLeakNothing(t *testing.T) {
 	}
 	t.Logf("%d sessions in sequence, each %v", inSequence, (time.Since(began) / time.Duration(inSequence)).Round(time.Millisecond))
 	s.assertNoLeaks(t)
-	s.assertResourceUsage(t, "after those", crowd)
+	s.assertResourceUsage(t, "after those", limits)
 }
 
 // runConcurrently calls do for all indexes concurrently.

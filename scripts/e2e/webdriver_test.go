@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 )
 
-// driven is the result of clients/webdriver.mjs.
-type driven struct {
+// webDriverResult is the result of clients/webdriver.mjs.
+type webDriverResult struct {
 	visit
 	Session                                   uuid.UUID
 	Clicked, Uploaded, Logged, Product, Error string
@@ -30,7 +30,7 @@ func TestWebDriver_SeleniumOnAnotherMachine(t *testing.T) {
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID=worker-1", "WARM_POOL=1")}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	profile, page := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)}), servePage(t)
-	drive := func(t *testing.T, more map[string]any) (seen driven, err error) {
+	drive := func(t *testing.T, more map[string]any) (seen webDriverResult, err error) {
 		t.Helper()
 		input := map[string]any{
 			"endpoint": "http://user:" + a.key + "@" + host + "/w/worker-1/wd/hub", "url": page, "expression": "6 * 7",

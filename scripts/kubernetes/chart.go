@@ -55,7 +55,7 @@ var definitions = map[string][]string{
 // checkChart lints the chart, checks its objects and writes all variants of its objects, and the definitions of foreign ones, to
 // base/objects.
 func checkChart(ctx context.Context, base string) error {
-	say("checking the chart")
+	logf("checking the chart")
 	helm, dir := filepath.Join(base, "bin", "helm"), filepath.Join(base, "objects")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -137,6 +137,6 @@ func validate(ctx context.Context, c *cluster) error {
 		}
 		total += strings.Count(text, "\n")
 	}
-	say("the API server accepts %d objects of %d variants of the chart", total, len(variants))
+	logf("the API server accepts %d objects of %d variants of the chart", total, len(variants))
 	return nil
 }

@@ -91,7 +91,7 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	if err := c.startControlPlane(ctx); err != nil {
 		return c, err
 	}
-	say("importing the images")
+	logf("importing the images")
 	var starting sync.WaitGroup
 	failures := make([]error, len(c.nodes))
 	for i, n := range c.nodes {
@@ -111,7 +111,7 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	}
 	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
 	if err == nil {
-		say("the cluster runs")
+		logf("the cluster runs")
 	}
 	return c, err
 }

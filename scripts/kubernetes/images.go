@@ -77,7 +77,7 @@ func buildImages(ctx context.Context, base string) error {
 			return err
 		}
 	}
-	say("building the images")
+	logf("building the images")
 	programs := make(map[string][]byte)
 	for _, name := range []string{"svc-cloud", "svc-worker", "coredns"} {
 		content, err := os.ReadFile(filepath.Join(base, "bin", name))
@@ -121,7 +121,7 @@ func buildImages(ctx context.Context, base string) error {
 
 // bootstrapDebian writes a Debian tree with debianPackages, from the package sources of this machine.
 func bootstrapDebian(ctx context.Context, to string) error {
-	say("unpacking a Debian with %s", strings.Join(debianPackages, ", "))
+	logf("unpacking a Debian with %s", strings.Join(debianPackages, ", "))
 	sources, err := filepath.Glob("/etc/apt/sources.list.d/*.sources")
 	if err != nil {
 		return err

@@ -228,7 +228,7 @@ func (t *tally) result(what string) error {
 	if len(t.took) > 0 {
 		median, longest = t.took[len(t.took)/2], t.took[len(t.took)-1]
 	}
-	say("%s: %d launches, %d failed, %d sessions ended before their time; median %d ms, longest %d ms; by worker %v",
+	logf("%s: %d launches, %d failed, %d sessions ended before their time; median %d ms, longest %d ms; by worker %v",
 		what, len(t.took)+len(t.failures), len(t.failures), len(t.lost), median.Milliseconds(), longest.Milliseconds(), t.workers)
 	return errors.Join(append(slices.Clone(t.failures), t.lost...)...)
 }
@@ -287,16 +287,16 @@ func (l *load) finish(what string) error {
 	return l.result(what)
 }
 
-// held are sessions that continue until release.
-type held struct {
+// heldSessions are sessions that continue until release.
+type heldSessions struct {
 	tally
 	done    chan struct{}
 	running sync.WaitGroup
 }
 
-// hold launches sessions and uses them until release.
-func (f fleet) hold(ctx context.Context, count int) *held {
-	h := &held{done: make(chan struct{})}
+// holdSessions launches sessions and uses them until release.
+func (f fleet) holdSessions(ctx context.Context, count int) *heldSessions {
+	h := &heldSessions{done: make(chan struct{})}
 	for range count {
 		began := time.Now()
 		s, err := f.launch(ctx)
@@ -314,7 +314,7 @@ func (f fleet) hold(ctx context.Context, count int) *held {
 	return h
 }
 
-func (h *held) release(what string) error {
+func (h *heldSessions) release(what string) error {
 	close(h.done)
 	h.running.Wait()
 	return h.result(what)

@@ -57,7 +57,7 @@ type options struct {
 	inside string // the directory of the cluster; set in the process inside the namespaces
 }
 
-func say(format string, args ...any) {
+func logf(format string, args ...any) {
 	fmt.Printf("%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
@@ -99,7 +99,7 @@ func (o options) outside(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	say("starting the cluster in %s", dir)
+	logf("starting the cluster in %s", dir)
 	// The first process of the PID namespace must reap the processes whose parent ended, which bash does. When it ends,
 	// the kernel ends all others.
 	command := exec.CommandContext(ctx, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
@@ -136,18 +136,18 @@ func (o options) proveInside(ctx context.Context) (err error) {
 	}
 	var failed []error
 	for _, proof := range proofs {
-		say("proof: %s", proof.name)
+		logf("proof: %s", proof.name)
 		if err := proof.run(ctx, p); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", proof.name, err))
-			say("FAILED %s: %v", proof.name, err)
+			logf("FAILED %s: %v", proof.name, err)
 			if ctx.Err() != nil {
 				break
 			}
 		}
 	}
-	say("%d passed, %d failed", len(proofs)-len(failed), len(failed))
+	logf("%d passed, %d failed", len(proofs)-len(failed), len(failed))
 	if o.keep && ctx.Err() == nil {
-		say("Ctrl-C ends the cluster. A shell in it: nsenter --target %d --mount --net --pid bash; KUBECONFIG=%s", os.Getpid(), c.kubeconfig())
+		logf("Ctrl-C ends the cluster. A shell in it: nsenter --target %d --mount --net --pid bash; KUBECONFIG=%s", os.Getpid(), c.kubeconfig())
 		<-ctx.Done()
 	}
 	return errors.Join(failed...)

@@ -19,7 +19,7 @@ var components = []string{"kube-apiserver", "kube-controller-manager", "kube-sch
 // buildPrograms builds Kubernetes, etcd, CoreDNS and Helm from their Go modules into base/bin, and svc-cloud and
 // svc-worker.
 func buildPrograms(ctx context.Context, base string) error {
-	say("building Kubernetes, etcd, CoreDNS and Helm (some minutes at the first time)")
+	logf("building Kubernetes, etcd, CoreDNS and Helm (some minutes at the first time)")
 	version, err := moduleVersion(ctx, "k8s.io/kubernetes")
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func install(ctx context.Context, c *cluster) (*proof, error) {
 	if err := p.await(ctx, "statefulset/svc-worker"); err != nil {
 		return nil, err
 	}
-	say("the chart is installed: %.1f s until all pods were ready", time.Since(began).Seconds())
+	logf("the chart is installed: %.1f s until all pods were ready", time.Since(began).Seconds())
 	return p, nil
 }
 
@@ -197,7 +197,7 @@ func upgrade(ctx context.Context, p *proof) error {
 	if err == nil {
 		err = p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "statefulset/svc-worker")
 	}
-	say("the upgrade took %.0f s", time.Since(began).Seconds())
+	logf("the upgrade took %.0f s", time.Since(began).Seconds())
 	images, imagesErr := p.kubectl(ctx, "get", "pods", "-l", "app.kubernetes.io/component in (cloud, worker)", "--field-selector=status.phase=Running",
 		"-o", "jsonpath={.items[*].spec.containers[0].image}")
 	if strings.Count(images, ":second") < 5 {
@@ -208,7 +208,7 @@ func upgrade(ctx context.Context, p *proof) error {
 
 // deletion deletes a worker with sessions. They continue until they end, and the worker then stops by itself.
 func deletion(ctx context.Context, p *proof) error {
-	h := p.fleet.hold(ctx, 9)
+	h := p.fleet.holdSessions(ctx, 9)
 	name := "svc-worker-1"
 	end := make(chan ended, 1)
 	old, err := p.get(ctx, "pod/"+name, ".metadata.uid")
@@ -223,7 +223,7 @@ func deletion(ctx context.Context, p *proof) error {
 	sleep(ctx, 30*time.Second)
 	err = h.release(fmt.Sprintf("sessions while %s, which has %d of them, is deleted, released after 30 s", name, h.workers[name]))
 	pod := <-end
-	say("%s ended %.0f s after its deletion with the exit code %d; its grace period is %.0f s", name, pod.at.Sub(began).Seconds(), pod.code, workerGrace.Seconds())
+	logf("%s ended %.0f s after its deletion with the exit code %d; its grace period is %.0f s", name, pod.at.Sub(began).Seconds(), pod.code, workerGrace.Seconds())
 	switch {
 	case h.workers[name] == 0:
 		err = errors.Join(err, fmt.Errorf("%s had no session", name))
@@ -282,11 +282,11 @@ func scale(ctx context.Context, p *proof) error {
 	err := p.scaleTo(ctx, 5)
 	if err == nil {
 		_, err = p.fleet.launchOn(ctx, []string{"svc-worker-3", "svc-worker-4"})
-		say("a new worker launched its first browser %.1f s after the scale-out", time.Since(began).Seconds())
+		logf("a new worker launched its first browser %.1f s after the scale-out", time.Since(began).Seconds())
 	}
 	err = errors.Join(err, p.await(ctx, "statefulset/svc-worker"))
 	sleep(ctx, life) // until the new workers have sessions, too
-	h := p.fleet.hold(ctx, 5)
+	h := p.fleet.holdSessions(ctx, 5)
 	err = errors.Join(err, p.scaleTo(ctx, 2))
 	sleep(ctx, 30*time.Second)
 	remaining, countErr := p.get(ctx, "statefulset/svc-worker", ".status.replicas")
@@ -303,7 +303,7 @@ func scale(ctx context.Context, p *proof) error {
 			err = errors.Join(err, fmt.Errorf("%s had no session", name))
 		}
 	}
-	say("%s workers still existed 30 s after the scale-in, 2 after their sessions", remaining)
+	logf("%s workers still existed 30 s after the scale-in, 2 after their sessions", remaining)
 	return errors.Join(err, p.scaleTo(ctx, 3), p.await(ctx, "statefulset/svc-worker"))
 }
 
@@ -322,10 +322,10 @@ func drain(ctx context.Context, p *proof) error {
 	fewest := p.watchAvailable(ctx, "deployment/svc-cloud", "deployment/svc-edge")
 	began := time.Now()
 	_, err := p.kubectl(ctx, "drain", "node-2", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=10m")
-	say("node-2 was drained in %.0f s", time.Since(began).Seconds())
+	logf("node-2 was drained in %.0f s", time.Since(began).Seconds())
 	err = errors.Join(err, p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "statefulset/svc-worker"))
 	available := fewest()
-	say("fewest available replicas during the drain: %v", available)
+	logf("fewest available replicas during the drain: %v", available)
 	for object, count := range available {
 		if count < 1 {
 			err = errors.Join(err, fmt.Errorf("%s had no available replica", object))
@@ -336,7 +336,7 @@ func drain(ctx context.Context, p *proof) error {
 		err = errors.Join(err, fmt.Errorf("want the last replica of the cloud protected, got %w", errors.Join(refusal, errors.New("a drain"))))
 	}
 	if err == nil {
-		say("the disruption budget protected the last replica of the cloud from a drain of node-1")
+		logf("the disruption budget protected the last replica of the cloud from a drain of node-1")
 	}
 	_, uncordoned := p.kubectl(ctx, "uncordon", "node-1", "node-2")
 	return errors.Join(err, uncordoned, p.await(ctx, "deployment/svc-cloud"), load.finish("launches while node-2 is drained"))
@@ -349,7 +349,7 @@ func (p *proof) requireBothNodes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		say("%s: %s", part, nodes)
+		logf("%s: %s", part, nodes)
 		if !strings.Contains(nodes, "node-2") {
 			return fmt.Errorf("no pod of the %s is on node-2", part)
 		}
@@ -434,13 +434,13 @@ func (p *proof) failNode(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	say("all containers and programs of %s ended: its workers launched a browser again after %.0f s; %d launches failed until then", n.name, time.Since(began).Seconds(), failed)
+	logf("all containers and programs of %s ended: its workers launched a browser again after %.0f s; %d launches failed until then", n.name, time.Since(began).Seconds(), failed)
 	err = errors.Join(p.awaitNodes(ctx), p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "statefulset/svc-worker"))
 	for _, s := range kept {
 		err = errors.Join(err, p.fleet.end(ctx, s))
 	}
 	if err == nil {
-		say("the %d sessions on the other node continued", len(kept))
+		logf("the %d sessions on the other node continued", len(kept))
 	}
 	return err
 }

@@ -39,7 +39,7 @@ type change struct {
 	Path      string `json:"path"`
 }
 
-func (c change) breaks() bool { return c.Level > 1 }
+func (c change) isBreaking() bool { return c.Level > 1 }
 
 func (c change) String() string {
 	place := strings.TrimSpace(c.Method + " " + c.Path)
@@ -90,7 +90,7 @@ func (c Comparer) document(ctx context.Context, name string) (string, error) {
 	}
 	broken := 0
 	for _, one := range changes {
-		if one.breaks() {
+		if one.isBreaking() {
 			broken++
 		}
 	}
@@ -116,7 +116,7 @@ func (v version) after(changes, broken int) (least version, why string) {
 func list(changes []change, breaking bool) string {
 	var lines strings.Builder
 	for _, one := range changes {
-		if one.breaks() == breaking {
+		if one.isBreaking() == breaking {
 			fmt.Fprintf(&lines, "  - %s\n", one)
 		}
 	}

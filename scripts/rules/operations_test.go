@@ -96,7 +96,7 @@ func TestAlerts_HaveRunbookSectionsAndTests(t *testing.T) {
 	}
 	for _, section := range sections {
 		if !slices.Contains(alerts, section) {
-			t.Errorf("RUNBOOK.md describes %s, which is no alert", section)
+			t.Errorf("RUNBOOK.md describes %s, which is not an alert", section)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestOperations_LinksExist(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !regexp.MustCompile(`(?im)^#+ ` + strings.ReplaceAll(regexp.QuoteMeta(match[2]), "-", "[ -]") + `$`).Match(into) {
-				t.Errorf("%s links to %s#%s, which is no heading", path, match[1], match[2])
+				t.Errorf("%s links to %s#%s, which is not a heading", path, match[1], match[2])
 			}
 		}
 	}

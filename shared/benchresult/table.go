@@ -16,7 +16,7 @@ type Row struct {
 	Target     Target
 }
 
-// Target is the target of a row; the zero value is no target.
+// Target is the target of a row; the zero value means none.
 type Target struct {
 	value float64
 	most  bool // at most the value; otherwise at least

@@ -264,18 +264,18 @@ func TestReport_HasOperationAndBodies(t *testing.T) {
 	}
 }
 
-// endless is a body without an end.
-type endless struct{ read int }
+// endlessBody is a body without an end.
+type endlessBody struct{ read int }
 
-func (e *endless) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }
-func (e *endless) Close() error               { return nil }
+func (e *endlessBody) Read(p []byte) (int, error) { e.read += len(p); return len(p), nil }
+func (e *endlessBody) Close() error               { return nil }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestClient_DoesNotReadStreams(t *testing.T) {
-	stream := &endless{}
+	stream := &endlessBody{}
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"image/png"}}, Body: stream, ContentLength: -1, Request: r}, nil
 	})

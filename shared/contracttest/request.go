@@ -37,24 +37,24 @@ func (x *Exchange) checkRequest() []string {
 			SchemaValidationOptions: []openapi3.SchemaValidationOption{formats()},
 		},
 	})
-	var departures []string
+	var violations []string
 	for _, problem := range describe(err) {
-		departures = append(departures, "request: "+problem)
+		violations = append(violations, "request: "+problem)
 	}
 	switch body := x.match.operation.RequestBody; {
 	case !hasBody:
 	case body == nil:
-		departures = append(departures, "request: the operation takes no body")
+		violations = append(violations, "request: the operation takes no body")
 	case body.Value.Content.Get(x.request.Header.Get("Content-Type")) == nil:
-		departures = append(departures, "request: the operation does not take the content type "+
+		violations = append(violations, "request: the operation does not take the content type "+
 			quoted(x.request.Header.Get("Content-Type")))
 	}
 	for name := range x.request.URL.Query() {
 		if !x.knowsQuery(name) {
-			departures = append(departures, "request: the operation has no query parameter "+quoted(name))
+			violations = append(violations, "request: the operation has no query parameter "+quoted(name))
 		}
 	}
-	return departures
+	return violations
 }
 
 // bodyWithoutNulls returns the body without the nulls of optional members, which are

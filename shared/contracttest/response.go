@@ -89,8 +89,8 @@ func (x *Exchange) checkBody(documented *openapi3.Response) {
 		x.addFinding("the body is not JSON: %v", err)
 		return
 	}
-	for _, departure := range Violations(content.Schema.Value, value, openapi3.VisitAsResponse()) {
-		x.addFinding("body: %s", departure)
+	for _, violation := range Violations(content.Schema.Value, value, openapi3.VisitAsResponse()) {
+		x.addFinding("body: %s", violation)
 	}
 	x.checkSuccess(value)
 }

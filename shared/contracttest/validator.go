@@ -113,11 +113,11 @@ func (x *Exchange) check(routes []route) {
 		return
 	}
 	x.match = found
-	departures := x.checkRequest()
+	violations := x.checkRequest()
 	if !marked(x.request, allowInvalidKey) {
-		x.Findings = append(x.Findings, departures...)
-	} else if len(departures) > 0 && x.accepted() && !x.isUnguarded() {
-		x.addFinding("an invalid request was accepted:\n      %s", strings.Join(departures, "\n      "))
+		x.Findings = append(x.Findings, violations...)
+	} else if len(violations) > 0 && x.accepted() && !x.isUnguarded() {
+		x.addFinding("an invalid request was accepted:\n      %s", strings.Join(violations, "\n      "))
 	}
 	if x.accepted() && !x.hasCredential() {
 		x.addFinding("a request without the required credential was accepted")

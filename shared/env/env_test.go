@@ -127,11 +127,11 @@ func TestParse_ReadsSecretsFromFiles(t *testing.T) {
 	}
 }
 
-type ranged struct {
+type portRange struct {
 	Port int `env:"PORT" envDefault:"3000"`
 }
 
-func (r *ranged) Validate() error {
+func (r *portRange) Validate() error {
 	if r.Port > 65535 {
 		return fmt.Errorf("PORT: %d is no port", r.Port)
 	}
@@ -139,10 +139,10 @@ func (r *ranged) Validate() error {
 }
 
 func TestParse_CallsValidate(t *testing.T) {
-	if _, err := env.Parse[ranged](map[string]string{"PORT": "70000"}); err == nil || !strings.Contains(err.Error(), "70000 is no port") {
+	if _, err := env.Parse[portRange](map[string]string{"PORT": "70000"}); err == nil || !strings.Contains(err.Error(), "70000 is no port") {
 		t.Errorf("Parse = %v", err)
 	}
-	if _, err := env.Parse[ranged](map[string]string{"PORT": "80"}); err != nil {
+	if _, err := env.Parse[portRange](map[string]string{"PORT": "80"}); err != nil {
 		t.Errorf("Parse = %v", err)
 	}
 }

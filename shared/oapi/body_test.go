@@ -12,17 +12,17 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// wrong is an expected detail: "field CODE", the received value and the constraint as
+// expectedDetail is an expected detail: "field CODE", the received value and the constraint as
 // JSON ("" if absent), and a part of the message.
-type wrong struct {
+type expectedDetail struct {
 	field, code, received, constraint, message string
 }
 
-func details(t *testing.T, got []fault.Detail) []wrong {
+func details(t *testing.T, got []fault.Detail) []expectedDetail {
 	t.Helper()
-	var out []wrong
+	var out []expectedDetail
 	for _, d := range got {
-		w := wrong{field: d.Field, code: d.Code, message: d.Message}
+		w := expectedDetail{field: d.Field, code: d.Code, message: d.Message}
 		if d.Received != nil {
 			w.received = encode(t, d.Received)
 		}
@@ -48,74 +48,74 @@ func TestBody_ReportsFields(t *testing.T) {
 	longList := strings.Repeat(`"aaaaaaaa",`, 100)
 	tests := map[string]struct {
 		body string
-		want []wrong
+		want []expectedDetail
 	}{
-		"INVALID_TYPE":        {`{"name":5}`, []wrong{{"name", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
-		"null":                {`{"name":null}`, []wrong{{"name", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
-		"INVALID_FORMAT":      {`{"name":"ab","owner":"x"}`, []wrong{{"owner", "INVALID_FORMAT", `"x"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}}},
-		"TOO_SHORT":           {`{"name":"é"}`, []wrong{{"name", "TOO_SHORT", `"é"`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
-		"TOO_LONG":            {`{"name":"abcdefghi"}`, []wrong{{"name", "TOO_LONG", `"abcdefghi"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
-		"huge text is cut":    {`{"name":"` + long + `"}`, []wrong{{"name", "TOO_LONG", `"` + long[:2000] + `…"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
-		"INVALID_PATTERN":     {`{"name":"ab","slug":"A"}`, []wrong{{"slug", "INVALID_PATTERN", `"A"`, `{"pattern":"^[a-z]+$"}`, "must match the pattern ^[a-z]+$"}}},
-		"TOO_SMALL":           {`{"name":"ab","count":0}`, []wrong{{"count", "TOO_SMALL", `0`, `{"max":100,"min":1}`, "must be at least 1"}}},
-		"TOO_SMALL exclusive": {`{"name":"ab","ratio":0.0}`, []wrong{{"ratio", "TOO_SMALL", `0.0`, `{"exclusiveMin":true,"max":1,"min":0}`, "must be greater than 0"}}},
-		"TOO_BIG":             {`{"name":"ab","count":101}`, []wrong{{"count", "TOO_BIG", `101`, `{"max":100,"min":1}`, "must be at most 100"}}},
-		"TOO_BIG for int32":   {`{"name":"ab","count":12345678901}`, []wrong{{"count", "TOO_BIG", `12345678901`, `{"max":100,"min":1}`, "must be at most 100"}}},
-		"TOO_BIG 20 digits":   {`{"name":"ab","big":12345678901234567890}`, []wrong{{"big", "TOO_BIG", `12345678901234567890`, `{"max":9223372036854775807}`, "must be at most 9223372036854775807"}}},
-		"TOO_SMALL 1e400":     {`{"name":"ab","big":-1e400}`, []wrong{{"big", "TOO_SMALL", `"-1e400"`, `{"min":-9223372036854775808}`, "must be at least -9223372036854775808"}}},
-		"TOO_BIG float":       {`{"name":"ab","weight":1e39}`, []wrong{{"weight", "TOO_BIG", `1e39`, `{"max":3.4028234663852886e+38}`, "is too large"}}},
-		"TOO_BIG free form":   {`{"name":"ab","metadata":{"a":[1e400]}}`, []wrong{{"metadata.a[0]", "TOO_BIG", `"1e400"`, `{"max":1.7976931348623157e+308}`, "is too large"}}},
-		"NOT_INTEGER":         {`{"name":"ab","count":1.5}`, []wrong{{"count", "NOT_INTEGER", `1.5`, `{"type":"integer"}`, "must be a whole number"}}},
-		"NOT_INTEGER tiny":    {`{"name":"ab","count":1e-999999999}`, []wrong{{"count", "NOT_INTEGER", `1e-999999999`, `{"type":"integer"}`, "must be a whole number"}}},
-		"ARRAY_TOO_SHORT":     {`{"name":"ab","tags":[]}`, []wrong{{"tags", "ARRAY_TOO_SHORT", `[]`, `{"max":3,"min":1}`, "must have at least 1 item"}}},
-		"ARRAY_TOO_LONG":      {`{"name":"ab","tags":["a","b","c","d"]}`, []wrong{{"tags", "ARRAY_TOO_LONG", `["a","b","c","d"]`, `{"max":3,"min":1}`, "must have at most 3 items"}}},
-		"INVALID_ENUM_VALUE":  {`{"name":"ab","color":"pink"}`, []wrong{{"color", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["red","green","blue"]}`, "must be one of red, green, blue"}}},
-		"nullable enum":       {`{"name":"ab","hue":"pink"}`, []wrong{{"hue", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["warm","cold"]}`, "must be one of warm, cold"}}},
-		"INVALID_UNION":       {`{"name":"ab","size":true}`, []wrong{{"size", "INVALID_UNION", `true`, `{"oneOf":["string","integer"]}`, "must match exactly one alternative"}}},
-		"union fits twice":    {`{"name":"ab","vague":"aa"}`, []wrong{{"vague", "INVALID_UNION", `"aa"`, `{"oneOf":["string","string"]}`, "must match exactly one alternative"}}},
-		"REQUIRED":            {`{}`, []wrong{{"name", "REQUIRED", ``, ``, "is required"}}},
-		"REQUIRED nested":     {`{"name":"ab","points":[{"x":1,"y":2},{"x":1}]}`, []wrong{{"points[1].y", "REQUIRED", ``, ``, "is required"}}},
-		"UNRECOGNIZED_KEY": {`{"name":"ab","zip":1,"Name":"x"}`, []wrong{
+		"INVALID_TYPE":        {`{"name":5}`, []expectedDetail{{"name", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
+		"null":                {`{"name":null}`, []expectedDetail{{"name", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
+		"INVALID_FORMAT":      {`{"name":"ab","owner":"x"}`, []expectedDetail{{"owner", "INVALID_FORMAT", `"x"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}}},
+		"TOO_SHORT":           {`{"name":"é"}`, []expectedDetail{{"name", "TOO_SHORT", `"é"`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
+		"TOO_LONG":            {`{"name":"abcdefghi"}`, []expectedDetail{{"name", "TOO_LONG", `"abcdefghi"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
+		"huge text is cut":    {`{"name":"` + long + `"}`, []expectedDetail{{"name", "TOO_LONG", `"` + long[:2000] + `…"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
+		"INVALID_PATTERN":     {`{"name":"ab","slug":"A"}`, []expectedDetail{{"slug", "INVALID_PATTERN", `"A"`, `{"pattern":"^[a-z]+$"}`, "must match the pattern ^[a-z]+$"}}},
+		"TOO_SMALL":           {`{"name":"ab","count":0}`, []expectedDetail{{"count", "TOO_SMALL", `0`, `{"max":100,"min":1}`, "must be at least 1"}}},
+		"TOO_SMALL exclusive": {`{"name":"ab","ratio":0.0}`, []expectedDetail{{"ratio", "TOO_SMALL", `0.0`, `{"exclusiveMin":true,"max":1,"min":0}`, "must be greater than 0"}}},
+		"TOO_BIG":             {`{"name":"ab","count":101}`, []expectedDetail{{"count", "TOO_BIG", `101`, `{"max":100,"min":1}`, "must be at most 100"}}},
+		"TOO_BIG for int32":   {`{"name":"ab","count":12345678901}`, []expectedDetail{{"count", "TOO_BIG", `12345678901`, `{"max":100,"min":1}`, "must be at most 100"}}},
+		"TOO_BIG 20 digits":   {`{"name":"ab","big":12345678901234567890}`, []expectedDetail{{"big", "TOO_BIG", `12345678901234567890`, `{"max":9223372036854775807}`, "must be at most 9223372036854775807"}}},
+		"TOO_SMALL 1e400":     {`{"name":"ab","big":-1e400}`, []expectedDetail{{"big", "TOO_SMALL", `"-1e400"`, `{"min":-9223372036854775808}`, "must be at least -9223372036854775808"}}},
+		"TOO_BIG float":       {`{"name":"ab","weight":1e39}`, []expectedDetail{{"weight", "TOO_BIG", `1e39`, `{"max":3.4028234663852886e+38}`, "is too large"}}},
+		"TOO_BIG free form":   {`{"name":"ab","metadata":{"a":[1e400]}}`, []expectedDetail{{"metadata.a[0]", "TOO_BIG", `"1e400"`, `{"max":1.7976931348623157e+308}`, "is too large"}}},
+		"NOT_INTEGER":         {`{"name":"ab","count":1.5}`, []expectedDetail{{"count", "NOT_INTEGER", `1.5`, `{"type":"integer"}`, "must be a whole number"}}},
+		"NOT_INTEGER tiny":    {`{"name":"ab","count":1e-999999999}`, []expectedDetail{{"count", "NOT_INTEGER", `1e-999999999`, `{"type":"integer"}`, "must be a whole number"}}},
+		"ARRAY_TOO_SHORT":     {`{"name":"ab","tags":[]}`, []expectedDetail{{"tags", "ARRAY_TOO_SHORT", `[]`, `{"max":3,"min":1}`, "must have at least 1 item"}}},
+		"ARRAY_TOO_LONG":      {`{"name":"ab","tags":["a","b","c","d"]}`, []expectedDetail{{"tags", "ARRAY_TOO_LONG", `["a","b","c","d"]`, `{"max":3,"min":1}`, "must have at most 3 items"}}},
+		"INVALID_ENUM_VALUE":  {`{"name":"ab","color":"pink"}`, []expectedDetail{{"color", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["red","green","blue"]}`, "must be one of red, green, blue"}}},
+		"nullable enum":       {`{"name":"ab","hue":"pink"}`, []expectedDetail{{"hue", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["warm","cold"]}`, "must be one of warm, cold"}}},
+		"INVALID_UNION":       {`{"name":"ab","size":true}`, []expectedDetail{{"size", "INVALID_UNION", `true`, `{"oneOf":["string","integer"]}`, "must match exactly one alternative"}}},
+		"union fits twice":    {`{"name":"ab","vague":"aa"}`, []expectedDetail{{"vague", "INVALID_UNION", `"aa"`, `{"oneOf":["string","string"]}`, "must match exactly one alternative"}}},
+		"REQUIRED":            {`{}`, []expectedDetail{{"name", "REQUIRED", ``, ``, "is required"}}},
+		"REQUIRED nested":     {`{"name":"ab","points":[{"x":1,"y":2},{"x":1}]}`, []expectedDetail{{"points[1].y", "REQUIRED", ``, ``, "is required"}}},
+		"UNRECOGNIZED_KEY": {`{"name":"ab","zip":1,"Name":"x"}`, []expectedDetail{
 			{"zip", "UNRECOGNIZED_KEY", `1`, ``, "is not a known field"},
 			{"Name", "UNRECOGNIZED_KEY", `"x"`, ``, "is not a known field"}}},
-		"UNRECOGNIZED_KEY beside a secret": {`{"name":"ab","proxy":{"server":"s","pasword":"hunter2"}}`, []wrong{{"proxy.pasword", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}}},
-		"CUSTOM not unique":                {`{"name":"ab","tags":["a","\u0061"]}`, []wrong{{"tags", "CUSTOM", `["a","a"]`, `{"unique":true}`, "must not contain duplicate items"}}},
-		"CUSTOM multiple":                  {`{"name":"ab","even":3}`, []wrong{{"even", "CUSTOM", `3`, `{"multipleOf":2}`, "must be a multiple of 2"}}},
-		"CUSTOM too few members":           {`{"name":"ab","labels":{}}`, []wrong{{"labels", "CUSTOM", `{}`, `{"max":3,"min":1}`, "must have at least 1 property"}}},
-		"CUSTOM too many members":          {`{"name":"ab","labels":{"a":"","b":"","c":"","d":""}}`, []wrong{{"labels", "CUSTOM", `{"a":"","b":"","c":"","d":""}`, `{"max":3,"min":1}`, "must have at most 3 properties"}}},
-		"CUSTOM not, but":                  {`{"name":"ab","long":"abc"}`, []wrong{{"long", "CUSTOM", `"abc"`, ``, "has a value that is not allowed"}}},
-		"CUSTOM not":                       {`{"name":"ab","nots":"never"}`, []wrong{{"nots", "CUSTOM", `"never"`, ``, "has a value that is not allowed"}}},
-		"CUSTOM read-only":                 {`{"name":"ab","id":"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}`, []wrong{{"id", "CUSTOM", `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`, ``, "is read-only"}}},
-		"CUSTOM twice":                     {`{"name":"ab","name":"cd"}`, []wrong{{"name", "CUSTOM", ``, ``, "is given more than once"}}},
-		"CUSTOM twice, spelled otherwise":  {`{"name":"ab","points":[{"x":1,"y":2},{"x":1,"y":2,"\u0078":3}]}`, []wrong{{"points[1].x", "CUSTOM", ``, ``, "is given more than once"}}},
-		"CUSTOM twice in free form":        {`{"name":"ab","metadata":{"a":{"b":1,"b":2}}}`, []wrong{{"metadata.a.b", "CUSTOM", ``, ``, "is given more than once"}}},
-		"secret": {`{"name":"ab","proxy":{"server":"","password":"abc","token":"x"}}`, []wrong{
+		"UNRECOGNIZED_KEY beside a secret": {`{"name":"ab","proxy":{"server":"s","pasword":"hunter2"}}`, []expectedDetail{{"proxy.pasword", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}}},
+		"CUSTOM not unique":                {`{"name":"ab","tags":["a","\u0061"]}`, []expectedDetail{{"tags", "CUSTOM", `["a","a"]`, `{"unique":true}`, "must not contain duplicate items"}}},
+		"CUSTOM multiple":                  {`{"name":"ab","even":3}`, []expectedDetail{{"even", "CUSTOM", `3`, `{"multipleOf":2}`, "must be a multiple of 2"}}},
+		"CUSTOM too few members":           {`{"name":"ab","labels":{}}`, []expectedDetail{{"labels", "CUSTOM", `{}`, `{"max":3,"min":1}`, "must have at least 1 property"}}},
+		"CUSTOM too many members":          {`{"name":"ab","labels":{"a":"","b":"","c":"","d":""}}`, []expectedDetail{{"labels", "CUSTOM", `{"a":"","b":"","c":"","d":""}`, `{"max":3,"min":1}`, "must have at most 3 properties"}}},
+		"CUSTOM not, but":                  {`{"name":"ab","long":"abc"}`, []expectedDetail{{"long", "CUSTOM", `"abc"`, ``, "has a value that is not allowed"}}},
+		"CUSTOM not":                       {`{"name":"ab","nots":"never"}`, []expectedDetail{{"nots", "CUSTOM", `"never"`, ``, "has a value that is not allowed"}}},
+		"CUSTOM read-only":                 {`{"name":"ab","id":"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}`, []expectedDetail{{"id", "CUSTOM", `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`, ``, "is read-only"}}},
+		"CUSTOM twice":                     {`{"name":"ab","name":"cd"}`, []expectedDetail{{"name", "CUSTOM", ``, ``, "is given more than once"}}},
+		"CUSTOM twice, spelled otherwise":  {`{"name":"ab","points":[{"x":1,"y":2},{"x":1,"y":2,"\u0078":3}]}`, []expectedDetail{{"points[1].x", "CUSTOM", ``, ``, "is given more than once"}}},
+		"CUSTOM twice in free form":        {`{"name":"ab","metadata":{"a":{"b":1,"b":2}}}`, []expectedDetail{{"metadata.a.b", "CUSTOM", ``, ``, "is given more than once"}}},
+		"secret": {`{"name":"ab","proxy":{"server":"","password":"abc","token":"x"}}`, []expectedDetail{
 			{"proxy.server", "TOO_SHORT", `""`, `{"max":64,"min":1}`, "must be at least 1 character long"},
 			{"proxy.password", "TOO_SHORT", ``, `{"max":64,"min":4}`, "must be at least 4 characters long"},
 			{"proxy.token", "INVALID_PATTERN", ``, `{"pattern":"^t_"}`, "must match the pattern ^t_"}}},
-		"secret of the wrong type":    {`{"name":"ab","proxy":{"server":"s","password":["hunter2"]}}`, []wrong{{"proxy.password", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
-		"a key in a text":             {`{"name":"svc_abcdefghijklmnopqrstuvwxyz234567"}`, []wrong{{"name", "TOO_LONG", `"svc_***"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
-		"a password in a URL":         {`{"name":"ab","url":"https://ann:hunter2@a.example/{"}`, []wrong{{"url", "INVALID_FORMAT", `"https://***@a.example/{"`, `{"format":"uri"}`, "must be an absolute URL, such as https://example.com/page"}}},
-		"a URL for an object":         {`{"name":"ab","proxy":"http://ann:hunter2@a.example"}`, []wrong{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
-		"secret in an item":           {`{"name":"ab","proxies":[{"server":"a","password":"hunter2","pasword":"x"},{"server":"b","token":"t_1"},{"server":"c"}]}`, []wrong{{"proxies", "ARRAY_TOO_LONG", `[{"server":"a"},{"server":"b"},{"server":"c"}]`, `{"max":2}`, "must have at most 2 items"}}},
-		"unknown object":              {`{"name":"ab","zip":{"code":[1,"a"],"apiKey":"hunter2","more":{"password":"x"}}}`, []wrong{{"zip", "UNRECOGNIZED_KEY", `{"code":[1,"a"],"more":{}}`, ``, "is not a known field"}}},
-		"unknown secret":              {`{"name":"ab","accessToken":"hunter2","password":"hunter2"}`, []wrong{{"accessToken", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}, {"password", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}}},
-		"a long list is cut":          {`{"name":"ab","tags":[` + longList + `"a"]}`, []wrong{{"tags", "ARRAY_TOO_LONG", encode(t, ("[" + longList)[:1000]+"…"), `{"max":3,"min":1}`, "must have at most 3 items"}}},
-		"secret in an array":          {`{"name":"ab","proxy":[{"password":"hunter2"}]}`, []wrong{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
-		"NUL":                         {`{"name":"a\u0000b"}`, []wrong{{"name", "INVALID_FORMAT", `"a\u0000b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
-		"half a surrogate":            {`{"name":"a\ud800b"}`, []wrong{{"name", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
-		"not UTF-8":                   {"{\"name\":\"a\xffb\"}", []wrong{{"name", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
-		"NUL in a free-form key":      {`{"name":"ab","metadata":{"\u0000":1}}`, []wrong{{"metadata.\x00", "INVALID_FORMAT", ``, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
-		"bad values in a map":         {`{"name":"ab","labels":{"a.b":"123456","c":1}}`, []wrong{{"labels.a.b", "TOO_LONG", `"123456"`, `{"max":5}`, "must be at most 5 characters long"}, {"labels.c", "INVALID_TYPE", `1`, `{"type":"string"}`, "must be a string"}}},
-		"the branch of that type":     {`{"name":"ab","size":10}`, []wrong{{"size", "TOO_BIG", `10`, `{"max":9}`, "must be at most 9"}}},
-		"the branch of that tag":      {`{"name":"ab","shape":{"kind":"circle","radius":0,"side":1}}`, []wrong{{"shape.radius", "TOO_SMALL", `0`, `{"min":1}`, "must be at least 1"}, {"shape.side", "UNRECOGNIZED_KEY", `1`, ``, "is not a known field"}}},
-		"unknown tag":                 {`{"name":"ab","shape":{"kind":"oval"}}`, []wrong{{"shape.kind", "INVALID_ENUM_VALUE", `"oval"`, `{"allowed":["circle","square"]}`, "must be one of circle, square"}}},
-		"no tag":                      {`{"name":"ab","shape":{}}`, []wrong{{"shape.kind", "REQUIRED", ``, `{"allowed":["circle","square"]}`, "is required"}}},
-		"the branch of that selector": {`{"name":"ab","pick":{"place":0}}`, []wrong{{"pick.place", "TOO_SMALL", `0`, `{"min":1}`, "must be at least 1"}}},
-		"two selectors":               {`{"name":"ab","pick":{"name":"ab","place":1}}`, []wrong{{"pick.name", "INVALID_UNION", `"ab"`, `{"oneOf":["name","place"]}`, "supply exactly one of name or place"}}},
-		"through nullable allOf":      {`{"name":"ab","override":{}}`, []wrong{{"override.server", "REQUIRED", ``, ``, "is required"}}},
-		"in a recursive schema":       {`{"name":"ab","child":{"name":"cd","child":{"name":""}}}`, []wrong{{"child.child.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
-		"all at once": {`{"slug":"A","tags":["ok","","toolong"],"point":{"x":-1,"z":3},"on":"yes"}`, []wrong{
+		"secret of the wrong type":    {`{"name":"ab","proxy":{"server":"s","password":["hunter2"]}}`, []expectedDetail{{"proxy.password", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"}}},
+		"a key in a text":             {`{"name":"svc_abcdefghijklmnopqrstuvwxyz234567"}`, []expectedDetail{{"name", "TOO_LONG", `"svc_***"`, `{"max":8,"min":2}`, "must be at most 8 characters long"}}},
+		"a password in a URL":         {`{"name":"ab","url":"https://ann:hunter2@a.example/{"}`, []expectedDetail{{"url", "INVALID_FORMAT", `"https://***@a.example/{"`, `{"format":"uri"}`, "must be an absolute URL, such as https://example.com/page"}}},
+		"a URL for an object":         {`{"name":"ab","proxy":"http://ann:hunter2@a.example"}`, []expectedDetail{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
+		"secret in an item":           {`{"name":"ab","proxies":[{"server":"a","password":"hunter2","pasword":"x"},{"server":"b","token":"t_1"},{"server":"c"}]}`, []expectedDetail{{"proxies", "ARRAY_TOO_LONG", `[{"server":"a"},{"server":"b"},{"server":"c"}]`, `{"max":2}`, "must have at most 2 items"}}},
+		"unknown object":              {`{"name":"ab","zip":{"code":[1,"a"],"apiKey":"hunter2","more":{"password":"x"}}}`, []expectedDetail{{"zip", "UNRECOGNIZED_KEY", `{"code":[1,"a"],"more":{}}`, ``, "is not a known field"}}},
+		"unknown secret":              {`{"name":"ab","accessToken":"hunter2","password":"hunter2"}`, []expectedDetail{{"accessToken", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}, {"password", "UNRECOGNIZED_KEY", ``, ``, "is not a known field"}}},
+		"a long list is cut":          {`{"name":"ab","tags":[` + longList + `"a"]}`, []expectedDetail{{"tags", "ARRAY_TOO_LONG", encode(t, ("[" + longList)[:1000]+"…"), `{"max":3,"min":1}`, "must have at most 3 items"}}},
+		"secret in an array":          {`{"name":"ab","proxy":[{"password":"hunter2"}]}`, []expectedDetail{{"proxy", "INVALID_TYPE", ``, `{"type":"object"}`, "must be an object"}}},
+		"NUL":                         {`{"name":"a\u0000b"}`, []expectedDetail{{"name", "INVALID_FORMAT", `"a\u0000b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
+		"half a surrogate":            {`{"name":"a\ud800b"}`, []expectedDetail{{"name", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
+		"not UTF-8":                   {"{\"name\":\"a\xffb\"}", []expectedDetail{{"name", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
+		"NUL in a free-form key":      {`{"name":"ab","metadata":{"\u0000":1}}`, []expectedDetail{{"metadata.\x00", "INVALID_FORMAT", ``, `{"format":"utf-8"}`, "must be valid Unicode text without NUL characters"}}},
+		"bad values in a map":         {`{"name":"ab","labels":{"a.b":"123456","c":1}}`, []expectedDetail{{"labels.a.b", "TOO_LONG", `"123456"`, `{"max":5}`, "must be at most 5 characters long"}, {"labels.c", "INVALID_TYPE", `1`, `{"type":"string"}`, "must be a string"}}},
+		"the branch of that type":     {`{"name":"ab","size":10}`, []expectedDetail{{"size", "TOO_BIG", `10`, `{"max":9}`, "must be at most 9"}}},
+		"the branch of that tag":      {`{"name":"ab","shape":{"kind":"circle","radius":0,"side":1}}`, []expectedDetail{{"shape.radius", "TOO_SMALL", `0`, `{"min":1}`, "must be at least 1"}, {"shape.side", "UNRECOGNIZED_KEY", `1`, ``, "is not a known field"}}},
+		"unknown tag":                 {`{"name":"ab","shape":{"kind":"oval"}}`, []expectedDetail{{"shape.kind", "INVALID_ENUM_VALUE", `"oval"`, `{"allowed":["circle","square"]}`, "must be one of circle, square"}}},
+		"no tag":                      {`{"name":"ab","shape":{}}`, []expectedDetail{{"shape.kind", "REQUIRED", ``, `{"allowed":["circle","square"]}`, "is required"}}},
+		"the branch of that selector": {`{"name":"ab","pick":{"place":0}}`, []expectedDetail{{"pick.place", "TOO_SMALL", `0`, `{"min":1}`, "must be at least 1"}}},
+		"two selectors":               {`{"name":"ab","pick":{"name":"ab","place":1}}`, []expectedDetail{{"pick.name", "INVALID_UNION", `"ab"`, `{"oneOf":["name","place"]}`, "supply exactly one of name or place"}}},
+		"through nullable allOf":      {`{"name":"ab","override":{}}`, []expectedDetail{{"override.server", "REQUIRED", ``, ``, "is required"}}},
+		"in a recursive schema":       {`{"name":"ab","child":{"name":"cd","child":{"name":""}}}`, []expectedDetail{{"child.child.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
+		"all at once": {`{"slug":"A","tags":["ok","","toolong"],"point":{"x":-1,"z":3},"on":"yes"}`, []expectedDetail{
 			{"slug", "INVALID_PATTERN", `"A"`, `{"pattern":"^[a-z]+$"}`, "must match the pattern ^[a-z]+$"},
 			{"tags[1]", "TOO_SHORT", `""`, `{"max":5,"min":1}`, "must be at least 1 character long"},
 			{"tags[2]", "TOO_LONG", `"toolong"`, `{"max":5,"min":1}`, "must be at most 5 characters long"},
@@ -131,7 +131,7 @@ func TestBody_ReportsFields(t *testing.T) {
 			if got.status != http.StatusBadRequest || got.saw.handled {
 				t.Fatalf("status %d, handled %v: %s", got.status, got.saw.handled, got.text)
 			}
-			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -156,8 +156,8 @@ func TestBody_SyntaxErrors(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := send(t, call{body: test.body})
-			want := []wrong{{"body", "INVALID_FORMAT", "", `{"format":"json"}`, test.message}}
-			if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+			want := []expectedDetail{{"body", "INVALID_FORMAT", "", `{"format":"json"}`, test.message}}
+			if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 				t.Errorf("status %d: %s", got.status, diff)
 			}
 		})
@@ -166,24 +166,24 @@ func TestBody_SyntaxErrors(t *testing.T) {
 
 func TestBody_ExactlyOneOf(t *testing.T) {
 	id := `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`
-	neither := []wrong{{"thingId", "INVALID_UNION", "", `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}
+	neither := []expectedDetail{{"thingId", "INVALID_UNION", "", `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}
 	tests := map[string]struct {
 		body string
-		want []wrong
+		want []expectedDetail
 	}{
 		"the one":               {`{"thingId":` + id + `}`, nil},
 		"the other":             {`{"spec":{"name":"ab"}}`, nil},
 		"neither":               {`{}`, neither},
-		"both":                  {`{"thingId":` + id + `,"spec":{"name":"ab"}}`, []wrong{{"thingId", "INVALID_UNION", id, `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}},
+		"both":                  {`{"thingId":` + id + `,"spec":{"name":"ab"}}`, []expectedDetail{{"thingId", "INVALID_UNION", id, `{"oneOf":["thingId","spec"]}`, "supply exactly one of thingId or spec"}}},
 		"null counts as absent": {`{"thingId":null,"spec":{"name":"ab"}}`, nil},
 		"null for both":         {`{"thingId":null,"spec":null}`, neither},
-		"one, wrong":            {`{"spec":{"name":""}}`, []wrong{{"spec.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
-		"both, wrong":           {`{"thingId":5,"spec":{"name":"ab"}}`, []wrong{{"thingId", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
+		"one, wrong":            {`{"spec":{"name":""}}`, []expectedDetail{{"spec.name", "TOO_SHORT", `""`, `{"max":8,"min":2}`, "must be at least 2 characters long"}}},
+		"both, wrong":           {`{"thingId":5,"spec":{"name":"ab"}}`, []expectedDetail{{"thingId", "INVALID_TYPE", `5`, `{"type":"string"}`, "must be a string"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := send(t, call{target: "/launches", body: test.body})
-			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 				t.Errorf("status %d: %s", got.status, diff)
 			}
 		})
@@ -192,14 +192,14 @@ func TestBody_ExactlyOneOf(t *testing.T) {
 
 func TestBody_AtMostOneOf(t *testing.T) {
 	id := `"0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"`
-	for body, want := range map[string][]wrong{
+	for body, want := range map[string][]expectedDetail{
 		`{}`:                                    nil,
 		`{"thingId":` + id + `}`:                nil,
 		`{"thingId":null,"spec":{"name":"ab"}}`: nil,
 		`{"thingId":` + id + `,"spec":{"name":"ab"}}`: {{"thingId", "INVALID_UNION", id, `{"oneOf":["thingId","spec"]}`, "supply at most one of thingId or spec"}},
 	} {
 		got := send(t, call{target: "/slots", body: body})
-		if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+		if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 			t.Errorf("%s: status %d: %s", body, got.status, diff)
 		}
 	}
@@ -224,11 +224,11 @@ func TestBody_NullOptionalMemberIsAbsent(t *testing.T) {
 		}
 	}
 	got := send(t, call{body: `{"name":null,"slug":null,"labels":{"a":null}}`})
-	want := []wrong{
+	want := []expectedDetail{
 		{"name", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"},
 		{"labels.a", "INVALID_TYPE", ``, `{"type":"string"}`, "must be a string"},
 	}
-	if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+	if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -284,8 +284,8 @@ func TestBody_RecursiveUnionIsBounded(t *testing.T) {
 		t.Errorf("status %d: %s", got.status, got.text)
 	}
 	got := send(t, call{body: deep(`"abcd"`)})
-	want := []wrong{{"tree" + strings.Repeat("[0]", 60), "TOO_LONG", `"abcd"`, `{"max":3}`, "must be at most 3 characters long"}}
-	if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+	want := []expectedDetail{{"tree" + strings.Repeat("[0]", 60), "TOO_LONG", `"abcd"`, `{"max":3}`, "must be at most 3 characters long"}}
+	if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 		t.Error(diff)
 	}
 }

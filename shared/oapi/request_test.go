@@ -21,43 +21,43 @@ func TestParameters(t *testing.T) {
 	tests := map[string]struct {
 		target string
 		header map[string]string
-		want   []wrong
+		want   []expectedDetail
 	}{
 		"none":                            {target: "/things"},
 		"all good":                        {target: "/things?page=2&offset=-5&ratio=1e2&on=true&color=red&version=10&search=ab&since=2026-01-31T12:00:00Z&tag=a&tag=b&ids=1,2", header: map[string]string{"If-Match": `"3"`}},
 		"unknown headers":                 {target: "/things", header: map[string]string{"X-Whatever": "1"}},
-		"not a number":                    {target: "/things?page=abc", want: []wrong{{"page", "INVALID_TYPE", `"abc"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"exponent":                        {target: "/things?page=1e2", want: []wrong{{"page", "INVALID_TYPE", `"1e2"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"sign":                            {target: "/things?page=%2B1", want: []wrong{{"page", "INVALID_TYPE", `"+1"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"empty":                           {target: "/things?page=", want: []wrong{{"page", "INVALID_TYPE", `""`, `{"type":"integer"}`, "must be a whole number"}}},
-		"fraction":                        {target: "/things?page=1.5", want: []wrong{{"page", "NOT_INTEGER", `"1.5"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"whole fraction":                  {target: "/things?page=1.0", want: []wrong{{"page", "NOT_INTEGER", `"1.0"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"too small":                       {target: "/things?page=0", want: []wrong{{"page", "TOO_SMALL", `"0"`, page, "must be at least 1"}}},
-		"too big":                         {target: "/things?page=1001", want: []wrong{{"page", "TOO_BIG", `"1001"`, page, "must be at most 1000"}}},
-		"20 digits":                       {target: "/things?offset=12345678901234567890", want: []wrong{{"offset", "TOO_BIG", `"12345678901234567890"`, `{"max":9223372036854775807}`, "must be at most 9223372036854775807"}}},
-		"20 digits, negative":             {target: "/things?offset=-12345678901234567890", want: []wrong{{"offset", "TOO_SMALL", `"-12345678901234567890"`, `{"min":-9223372036854775808}`, "must be at least -9223372036854775808"}}},
-		"repeated":                        {target: "/things?page=1&page=2", want: []wrong{{"page", "CUSTOM", `["1","2"]`, `{"max":1}`, "is given more than once"}}},
-		"boolean":                         {target: "/things?on=1", want: []wrong{{"on", "INVALID_TYPE", `"1"`, `{"type":"boolean"}`, "must be true or false"}}},
-		"number":                          {target: "/things?ratio=NaN", want: []wrong{{"ratio", "INVALID_TYPE", `"NaN"`, `{"type":"number"}`, "must be a number"}}},
-		"enum":                            {target: "/things?color=pink", want: []wrong{{"color", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["red","green","blue"]}`, "must be one of red, green, blue"}}},
-		"enum of numbers":                 {target: "/things?version=8", want: []wrong{{"version", "INVALID_ENUM_VALUE", `"8"`, `{"allowed":[7,10]}`, "must be one of 7, 10"}}},
-		"text":                            {target: "/things?search=a", want: []wrong{{"search", "TOO_SHORT", `"a"`, `{"max":5,"min":2}`, "must be at least 2 characters long"}}},
-		"NUL":                             {target: "/things?search=a%00b", want: []wrong{{"search", "INVALID_FORMAT", `"a\u0000b"`, `{"format":"utf-8"}`, unicode}}},
-		"not UTF-8":                       {target: "/things?search=a%ffb", want: []wrong{{"search", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, unicode}}},
-		"date-time":                       {target: "/things?since=yesterday", want: []wrong{{"since", "INVALID_FORMAT", `"yesterday"`, `{"format":"date-time"}`, "must be a date and time with its zone, such as 2026-01-31T12:00:00Z"}}},
-		"list item":                       {target: "/things?tag=a&tag=long", want: []wrong{{"tag[1]", "TOO_LONG", `"long"`, `{"max":3}`, "must be at most 3 characters long"}}},
-		"long list":                       {target: "/things?tag=a&tag=b&tag=c", want: []wrong{{"tag", "ARRAY_TOO_LONG", `["a","b","c"]`, `{"max":2}`, "must have at most 2 items"}}},
-		"split list":                      {target: "/things?ids=1,x", want: []wrong{{"ids[1]", "INVALID_TYPE", `"x"`, `{"type":"integer"}`, "must be a whole number"}}},
-		"split list, twice":               {target: "/things?ids=1&ids=2", want: []wrong{{"ids", "CUSTOM", `["1","2"]`, `{"max":1}`, "is given more than once"}}},
-		"split list, same":                {target: "/things?ids=1,1", want: []wrong{{"ids", "CUSTOM", `["1","1"]`, `{"unique":true}`, "must not contain duplicate items"}}},
-		"unknown, repeated":               {target: "/things?a=b&a=c", want: []wrong{{"a", "UNRECOGNIZED_KEY", `["b","c"]`, ``, "is not a known query parameter"}}},
-		"unknown, a credential elsewhere": {target: "/things?ticket=good", want: []wrong{{"ticket", "UNRECOGNIZED_KEY", ``, ``, "is not a known query parameter"}}},
-		"unknown, a key":                  {target: "/things?a=SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", want: []wrong{{"a", "UNRECOGNIZED_KEY", `"svc_***"`, ``, "is not a known query parameter"}}},
-		"unknown":                         {target: "/things?token=secret&a=b", want: []wrong{{"a", "UNRECOGNIZED_KEY", `"b"`, ``, "is not a known query parameter"}, {"token", "UNRECOGNIZED_KEY", ``, ``, "is not a known query parameter"}}},
-		"malformed":                       {target: "/things?page=%zz", want: []wrong{{"query", "INVALID_FORMAT", ``, `{"format":"percent-encoding"}`, "is not a well-formed query string"}}},
-		"header":                          {target: "/things", header: map[string]string{"If-Match": "3"}, want: []wrong{{"If-Match", "INVALID_PATTERN", `"3"`, `{"pattern":"^\"[0-9]+\"$"}`, `must match the pattern ^"[0-9]+"$`}}},
-		"path, and missing":               {target: "/things/12", want: []wrong{{"thingId", "INVALID_FORMAT", `"12"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}, {"fields", "REQUIRED", ``, ``, "is required"}}},
-		"path, encoded":                   {target: "/things/a%2Fb?fields=a", want: []wrong{{"thingId", "INVALID_FORMAT", `"a/b"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}}},
+		"not a number":                    {target: "/things?page=abc", want: []expectedDetail{{"page", "INVALID_TYPE", `"abc"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"exponent":                        {target: "/things?page=1e2", want: []expectedDetail{{"page", "INVALID_TYPE", `"1e2"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"sign":                            {target: "/things?page=%2B1", want: []expectedDetail{{"page", "INVALID_TYPE", `"+1"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"empty":                           {target: "/things?page=", want: []expectedDetail{{"page", "INVALID_TYPE", `""`, `{"type":"integer"}`, "must be a whole number"}}},
+		"fraction":                        {target: "/things?page=1.5", want: []expectedDetail{{"page", "NOT_INTEGER", `"1.5"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"whole fraction":                  {target: "/things?page=1.0", want: []expectedDetail{{"page", "NOT_INTEGER", `"1.0"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"too small":                       {target: "/things?page=0", want: []expectedDetail{{"page", "TOO_SMALL", `"0"`, page, "must be at least 1"}}},
+		"too big":                         {target: "/things?page=1001", want: []expectedDetail{{"page", "TOO_BIG", `"1001"`, page, "must be at most 1000"}}},
+		"20 digits":                       {target: "/things?offset=12345678901234567890", want: []expectedDetail{{"offset", "TOO_BIG", `"12345678901234567890"`, `{"max":9223372036854775807}`, "must be at most 9223372036854775807"}}},
+		"20 digits, negative":             {target: "/things?offset=-12345678901234567890", want: []expectedDetail{{"offset", "TOO_SMALL", `"-12345678901234567890"`, `{"min":-9223372036854775808}`, "must be at least -9223372036854775808"}}},
+		"repeated":                        {target: "/things?page=1&page=2", want: []expectedDetail{{"page", "CUSTOM", `["1","2"]`, `{"max":1}`, "is given more than once"}}},
+		"boolean":                         {target: "/things?on=1", want: []expectedDetail{{"on", "INVALID_TYPE", `"1"`, `{"type":"boolean"}`, "must be true or false"}}},
+		"number":                          {target: "/things?ratio=NaN", want: []expectedDetail{{"ratio", "INVALID_TYPE", `"NaN"`, `{"type":"number"}`, "must be a number"}}},
+		"enum":                            {target: "/things?color=pink", want: []expectedDetail{{"color", "INVALID_ENUM_VALUE", `"pink"`, `{"allowed":["red","green","blue"]}`, "must be one of red, green, blue"}}},
+		"enum of numbers":                 {target: "/things?version=8", want: []expectedDetail{{"version", "INVALID_ENUM_VALUE", `"8"`, `{"allowed":[7,10]}`, "must be one of 7, 10"}}},
+		"text":                            {target: "/things?search=a", want: []expectedDetail{{"search", "TOO_SHORT", `"a"`, `{"max":5,"min":2}`, "must be at least 2 characters long"}}},
+		"NUL":                             {target: "/things?search=a%00b", want: []expectedDetail{{"search", "INVALID_FORMAT", `"a\u0000b"`, `{"format":"utf-8"}`, unicode}}},
+		"not UTF-8":                       {target: "/things?search=a%ffb", want: []expectedDetail{{"search", "INVALID_FORMAT", `"a�b"`, `{"format":"utf-8"}`, unicode}}},
+		"date-time":                       {target: "/things?since=yesterday", want: []expectedDetail{{"since", "INVALID_FORMAT", `"yesterday"`, `{"format":"date-time"}`, "must be a date and time with its zone, such as 2026-01-31T12:00:00Z"}}},
+		"list item":                       {target: "/things?tag=a&tag=long", want: []expectedDetail{{"tag[1]", "TOO_LONG", `"long"`, `{"max":3}`, "must be at most 3 characters long"}}},
+		"long list":                       {target: "/things?tag=a&tag=b&tag=c", want: []expectedDetail{{"tag", "ARRAY_TOO_LONG", `["a","b","c"]`, `{"max":2}`, "must have at most 2 items"}}},
+		"split list":                      {target: "/things?ids=1,x", want: []expectedDetail{{"ids[1]", "INVALID_TYPE", `"x"`, `{"type":"integer"}`, "must be a whole number"}}},
+		"split list, twice":               {target: "/things?ids=1&ids=2", want: []expectedDetail{{"ids", "CUSTOM", `["1","2"]`, `{"max":1}`, "is given more than once"}}},
+		"split list, same":                {target: "/things?ids=1,1", want: []expectedDetail{{"ids", "CUSTOM", `["1","1"]`, `{"unique":true}`, "must not contain duplicate items"}}},
+		"unknown, repeated":               {target: "/things?a=b&a=c", want: []expectedDetail{{"a", "UNRECOGNIZED_KEY", `["b","c"]`, ``, "is not a known query parameter"}}},
+		"unknown, a credential elsewhere": {target: "/things?ticket=good", want: []expectedDetail{{"ticket", "UNRECOGNIZED_KEY", ``, ``, "is not a known query parameter"}}},
+		"unknown, a key":                  {target: "/things?a=SVC_ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", want: []expectedDetail{{"a", "UNRECOGNIZED_KEY", `"svc_***"`, ``, "is not a known query parameter"}}},
+		"unknown":                         {target: "/things?token=secret&a=b", want: []expectedDetail{{"a", "UNRECOGNIZED_KEY", `"b"`, ``, "is not a known query parameter"}, {"token", "UNRECOGNIZED_KEY", ``, ``, "is not a known query parameter"}}},
+		"malformed":                       {target: "/things?page=%zz", want: []expectedDetail{{"query", "INVALID_FORMAT", ``, `{"format":"percent-encoding"}`, "is not a well-formed query string"}}},
+		"header":                          {target: "/things", header: map[string]string{"If-Match": "3"}, want: []expectedDetail{{"If-Match", "INVALID_PATTERN", `"3"`, `{"pattern":"^\"[0-9]+\"$"}`, `must match the pattern ^"[0-9]+"$`}}},
+		"path, and missing":               {target: "/things/12", want: []expectedDetail{{"thingId", "INVALID_FORMAT", `"12"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}, {"fields", "REQUIRED", ``, ``, "is required"}}},
+		"path, encoded":                   {target: "/things/a%2Fb?fields=a", want: []expectedDetail{{"thingId", "INVALID_FORMAT", `"a/b"`, `{"format":"uuid"}`, "must be a UUID, such as 0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f"}}},
 		"path, good":                      {target: "/things/" + thingID + "?fields=a"},
 	}
 	for name, test := range tests {
@@ -66,7 +66,7 @@ func TestParameters(t *testing.T) {
 			if handled := test.want == nil; got.saw.handled != handled {
 				t.Errorf("status %d, handled %v: %s", got.status, got.saw.handled, got.text)
 			}
-			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(wrong{})); diff != "" {
+			if diff := cmp.Diff(test.want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -40,7 +40,7 @@ type node struct {
 	absent        bool // null for an optional member that is not nullable: treated as absent
 }
 
-// tape is a parsed JSON text. It is reused across requests.
+// tape is a parsed JSON text: its nodes in the order of the text. It is reused across requests.
 type tape struct {
 	text       []byte
 	nodes      []node

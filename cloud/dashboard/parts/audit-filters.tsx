@@ -20,7 +20,7 @@ export function useAuditFilters() {
   return { address, query, filtered, change, clear };
 }
 
-/** Returns the start of a day such as 2026-11-21, or of a later day. A wrong date in the address is no filter. */
+/** Returns the start of a day such as 2026-11-21, or of a later day. An invalid date in the address is ignored. */
 function startOfDay(day: string | undefined, later: number): string | undefined {
   const [year, month, date] = (day ?? "").split("-").map(Number);
   if (!year || !month || !date) return undefined;

@@ -31,7 +31,7 @@ export function useVisitor() {
   };
 }
 
-/** Returns a function that keeps a new session and forgets the data of an earlier user. */
+/** Returns a function that stores a new session and removes the data of an earlier user. */
 export function useBegin(): (signIn: Schema<"SignIn">) => void {
   const queries = useQueryClient();
   return ({ expiresAt, user, activeOrganizationId }) => {

@@ -17,7 +17,7 @@ const systems: [RegExp, string][] = [
   [/\bLinux\b/, "Linux"],
 ];
 
-/** The browser and system of a User-Agent; a program that is no browser has only its name. */
+/** The browser and system of a User-Agent; a program other than a browser has only its name. */
 export function deviceOf(userAgent: string): {
   program: string;
   system: string;

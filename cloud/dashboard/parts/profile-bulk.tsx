@@ -91,7 +91,7 @@ export function BulkTagDialog({
   );
 }
 
-/** Deletes a profile. It is no failure if someone else has deleted it. */
+/** Deletes a profile. It is not an error if it was deleted already. */
 export async function deleteOne(profile: Profile): Promise<void> {
   try {
     await send(

@@ -204,7 +204,8 @@ function Before({
       {remaining === 0 ? (
         <LimitNotice limit={limit} />
       ) : (
-        typeof remaining === "number" && remaining < valid && <Notice tone="wait">{texts.import.limited(remaining)}</Notice>
+        typeof remaining === "number" &&
+        remaining < valid && <Notice tone="wait">{texts.import.limited(remaining)}</Notice>
       )}
       {lacking > 0 && <Notice>{texts.import.lacks(lacking)}</Notice>}
     </>

@@ -27,7 +27,7 @@ export function SessionDrawer({ sessionId, onClose }: { sessionId: string; onClo
     refetchInterval: (query) => (query.state.data?.status === "running" ? poll(detailInterval)(query) : false),
   });
   const { error } = query;
-  // An address that is no id returns 400.
+  // An invalid id in the address returns 400.
   const missing = error instanceof ApiError && (error.status === 404 || error.status === 400);
   return (
     <Dialog kind="drawer" title={query.data?.profileName ?? detail.title} onClose={onClose}>

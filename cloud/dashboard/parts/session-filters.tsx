@@ -72,7 +72,7 @@ function Labelled({ label, children }: { label: string; children: (id: string) =
   );
 }
 
-/** A list of choices. A value that is no option, for example of a deleted machine, is added. */
+/** A list of choices. A value without an option, for example of a deleted machine, gets one. */
 function Choice({
   label,
   empty,

@@ -352,18 +352,18 @@ func TestRequireSameOrigin_RefusesCrossSiteRequests(t *testing.T) {
 	}
 }
 
-// recalled is a key store with the cached key "known". good reports whether that key is
+// cachedKeyStore is a key store with the cached key "known". good reports whether that key is
 // still valid.
-type recalled struct{ good bool }
+type cachedKeyStore struct{ good bool }
 
-func (k recalled) Verify(context.Context, string) (apikey.Identity, error) {
+func (k cachedKeyStore) Verify(context.Context, string) (apikey.Identity, error) {
 	if !k.good {
 		return apikey.Identity{}, fault.New(fault.Unauthenticated, "bad")
 	}
 	return apikey.Identity{KeyID: keyID, OrgID: home}, nil
 }
 
-func (recalled) Recall(secret string) (apikey.Identity, bool) {
+func (cachedKeyStore) Recall(secret string) (apikey.Identity, bool) {
 	return apikey.Identity{KeyID: keyID, OrgID: home}, secret == "known"
 }
 
@@ -380,7 +380,7 @@ func TestAuthorize_DefersCachedKeyCheckForLaunchOnly(t *testing.T) {
 		{"startProfileSession", "", false, fault.Unauthenticated},
 		{"startProfileSession", "", true, auth.Caller{KeyID: keyID, OrgID: home}},
 	} {
-		g, err := access.New(sessions{}, recalled{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
+		g, err := access.New(sessions{}, cachedKeyStore{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestRejectInvalidKey_HidesOtherErrors(t *testing.T) {
 		{"", false, wrong, fault.Validation},
 		{"known", false, nil, -1},
 	} {
-		g, err := access.New(sessions{}, recalled{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
+		g, err := access.New(sessions{}, cachedKeyStore{test.good}, memberships{}, &url.URL{Scheme: "https", Host: "svc.example"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -149,7 +149,7 @@ func TestChanges_AreAuditedWithoutSecret(t *testing.T) {
 	if _, err := f.Update(t.Context(), f.orgID, k.ID, apikey.Change{Name: new("Paris")}); err != nil {
 		t.Fatal(err)
 	}
-	twin, second, err := f.Rotate(t.Context(), f.orgID, f.userID, k.ID, nil)
+	replacement, second, err := f.Rotate(t.Context(), f.orgID, f.userID, k.ID, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestChanges_AreAuditedWithoutSecret(t *testing.T) {
 	want := []string{
 		"apiKey.created " + k.ID.String() + ` {"expiresAt":null,"name":"fleet"}`,
 		"apiKey.updated " + k.ID.String() + ` {"expiresAt":null,"name":"Paris"}`,
-		"apiKey.rotated " + k.ID.String() + ` {"name":"Paris","replacement":"` + twin.ID.String() + `"}`,
+		"apiKey.rotated " + k.ID.String() + ` {"name":"Paris","replacement":"` + replacement.ID.String() + `"}`,
 		"apiKey.revoked " + k.ID.String() + ` {"name":"Paris"}`,
 	}
 	if diff := cmp.Diff(want, f.audit.entries); diff != "" {

@@ -97,11 +97,11 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 	status, found := h.shell.restoreCheck()
 	for name, each := range found {
 		if !each.OK || each.Checked == 0 && name != "schema version" {
-			t.Errorf("a sound database: %+v", each)
+			t.Errorf("a valid database: %+v", each)
 		}
 	}
 	if status != 0 || len(found) != 9 {
-		t.Fatalf("a sound database: status %d, %d checks", status, len(found))
+		t.Fatalf("a valid database: status %d, %d checks", status, len(found))
 	}
 	if text := h.shell.run("restore-check"); !regexp.MustCompile(`(?m)^CHECK +RESULT +CHECKED +FAILED +DETAIL\nschema version +ok +0 +0 +version \d`).MatchString(text) {
 		t.Errorf("the table:\n%s", text)

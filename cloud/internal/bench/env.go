@@ -195,11 +195,11 @@ func (d database) clear(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("clear the tables: %w", err)
 	}
-	return d.settle(ctx)
+	return d.vacuumAndCheckpoint(ctx)
 }
 
-// settle updates the planner's statistics and writes all changes to disk.
-func (d database) settle(ctx context.Context) error {
+// vacuumAndCheckpoint updates the planner's statistics and writes all changes to disk.
+func (d database) vacuumAndCheckpoint(ctx context.Context) error {
 	if _, err := d.owner.ExecContext(ctx, `VACUUM ANALYZE license_slots, license_org, license_machines`); err != nil {
 		return fmt.Errorf("vacuum: %w", err)
 	}
@@ -216,7 +216,7 @@ func (d database) recount(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recount: %w", err)
 	}
-	return d.settle(ctx)
+	return d.vacuumAndCheckpoint(ctx)
 }
 
 // environment returns environment variables with which PostgreSQL's programs connect to

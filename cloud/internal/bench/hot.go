@@ -18,8 +18,8 @@ type reserver struct {
 	profile uuid.UUID
 }
 
-// pair reserves and releases a slot, and appends both durations to calls.
-func (p reserver) pair(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
+// reserveAndRelease reserves and releases a slot, and appends both durations to calls.
+func (p reserver) reserveAndRelease(ctx context.Context, org uuid.UUID, calls *[]time.Duration) error {
 	session, began := newID(), time.Now()
 	grant, err := p.service.Authorize(ctx, license.Request{
 		OrgID: org, KeyID: org, MachineID: "worker-1", BootID: org, SessionID: session, ProfileID: &p.profile,
@@ -44,7 +44,7 @@ func (b *bench) pairs(p reserver, clients int, pick func(client, i int) uuid.UUI
 		calls := make([][]time.Duration, clients)
 		l, err := runClients(ctx, clients, b.duration, func(ctx context.Context, client int) error {
 			next[client]++
-			return p.pair(ctx, pick(client, next[client]), &calls[client])
+			return p.reserveAndRelease(ctx, pick(client, next[client]), &calls[client])
 		})
 		l.p99Call = summarize(slices.Concat(calls...), b.duration).p99
 		return l, err

@@ -28,7 +28,7 @@ type Remote interface {
 	// CurrentSubscriptions returns the IDs of the organization's subscriptions that
 	// have not ended. A subscription created in the last minutes may be missing.
 	CurrentSubscriptions(ctx context.Context, orgID uuid.UUID) ([]string, error)
-	// Invoice returns how an invoice stands.
+	// Invoice returns the state of an invoice.
 	Invoice(ctx context.Context, id string) (RemoteInvoice, error)
 }
 

@@ -81,8 +81,8 @@ func sessionIDs(slots []slot) []uuid.UUID {
 	return ids
 }
 
-// without returns the ids that are not among the others.
-func without(ids, others []uuid.UUID) []uuid.UUID {
+// difference returns the ids that are not among the others.
+func difference(ids, others []uuid.UUID) []uuid.UUID {
 	skip := make(map[uuid.UUID]bool, len(others))
 	for _, id := range others {
 		skip[id] = true

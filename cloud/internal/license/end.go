@@ -38,7 +38,7 @@ func (r EndReport) withDefaults() EndReport {
 }
 
 // End releases the slot of a session (specification 3.2), or its reservation if the
-// launch failed. A repeated report changes nothing; the first one stands. For an
+// launch failed. A repeated report changes nothing; the first one is kept. For an
 // unknown session it inserts a tombstone, so that a late start report is refused; the
 // latest maxTombstones of an organization are kept. It returns NotFound for a session
 // of another profile, and for an unknown session of an unknown profile.

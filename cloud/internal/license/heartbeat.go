@@ -196,7 +196,7 @@ func (s *Service) applyChanges(ctx context.Context, report HeartbeatReport, acce
 	result := HeartbeatResult{Applied: true, Accepted: accepted, Next: HeartbeatInterval}
 	var missing []uuid.UUID
 	if len(accepted) < len(report.Sessions) {
-		missing = without(report.Sessions, accepted)
+		missing = difference(report.Sessions, accepted)
 	}
 	if !omits && len(missing) == 0 {
 		return result, nil
@@ -245,7 +245,7 @@ func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatRe
 	}
 	result.Released = sessionIDs(gone)
 	result.Accepted = slices.Concat(result.Accepted, held)
-	result.Unknown = without(missing, result.Accepted)
+	result.Unknown = difference(missing, result.Accepted)
 	return len(back), adjustCounter(ctx, tx, s.stmts.adjustCounter, report.OrgID, len(back)-len(gone))
 }
 

@@ -22,7 +22,7 @@ type Predecessors struct {
 }
 
 // flagDuplicatesSQL flags two workers with one machine id: the machine's boot reported
-// a moment ago and is no predecessor of the reporting boot. The boot that is not (or
+// recently and is not a predecessor of the reporting boot. The boot that is not (or
 // no longer) the machine's, the older one by version 7 id, is recorded as a superseded
 // boot that is alive, so that each boot speaks for its own sessions. The boot that is
 // not reporting now is considered alive until its window is over, or for as long as it

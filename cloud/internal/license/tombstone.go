@@ -69,7 +69,7 @@ func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []r
 		return nil, fmt.Errorf("look up the profiles of ends: %w", err)
 	}
 	unknown := map[uuid.UUID]bool{}
-	for _, id := range without(ids, known) {
+	for _, id := range difference(ids, known) {
 		unknown[id] = true
 	}
 	return unknown, nil

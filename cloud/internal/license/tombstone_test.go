@@ -80,7 +80,7 @@ func TestEnd_OfKnownSessionDoesNotNeedProfile(t *testing.T) {
 func TestEnd_AnswersEachOfBatch(t *testing.T) {
 	h := newFixture(t, 5)
 	s := h.serviceKnowing(h.profile)
-	running, early, strange := h.start(), id(), id()
+	running, early, unknown := h.start(), id(), id()
 	var group sync.WaitGroup
 	for range 4 {
 		for _, session := range []uuid.UUID{running, early} {
@@ -90,7 +90,7 @@ func TestEnd_AnswersEachOfBatch(t *testing.T) {
 				}
 			})
 		}
-		for _, session := range []uuid.UUID{running, early, strange} {
+		for _, session := range []uuid.UUID{running, early, unknown} {
 			group.Go(func() {
 				ending := h.endReport(session)
 				ending.ProfileID = id()

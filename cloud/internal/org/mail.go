@@ -58,9 +58,9 @@ const maxQuotedName = 60
 // anything that a mail client takes for a link or an address. Users choose the
 // name and the recipient, but the mail is sent by the service.
 func quoted(name string) string {
-	words := strings.FieldsFunc(name, breaks)
+	words := strings.FieldsFunc(name, isForbiddenInName)
 	for i, word := range words {
-		words[i] = unlinked(word)
+		words[i] = preventLinks(word)
 	}
 	characters := []rune(strings.Join(words, " "))
 	if len(characters) > maxQuotedName {
@@ -69,14 +69,14 @@ func quoted(name string) string {
 	return `"` + string(characters) + `"`
 }
 
-// breaks reports characters that may not occur within a word of a name: they
+// isForbiddenInName reports characters that may not occur within a word of a name: they
 // could fake lines, reverse the text or end the quotation.
-func breaks(r rune) bool {
+func isForbiddenInName(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '"'
 }
 
-// unlinked puts a space after each dot, colon, slash and at sign within a word.
-func unlinked(word string) string {
+// preventLinks puts a space after each dot, colon, slash and at sign within a word.
+func preventLinks(word string) string {
 	var b strings.Builder
 	for i, r := range word {
 		b.WriteRune(r)

@@ -93,19 +93,19 @@ func TestDuplicate_CopiesSource(t *testing.T) {
 	source := f.create(full())
 	f.clock.Advance(time.Hour)
 	f.exec(`UPDATE profiles SET last_used_at = now(), version = 7`)
-	twin, err := f.svc.Duplicate(t.Context(), f.org, source.ID, f.user, nil)
+	duplicate, err := f.svc.Duplicate(t.Context(), f.org, source.ID, f.user, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if twin.Name != "Everything (copy)" || twin.Version != 1 || twin.LastUsedAt != nil || twin.ID == source.ID ||
-		!twin.CreatedAt.Equal(noon.Add(time.Hour)) || *twin.TimezoneID != *source.TimezoneID || twin.Proxy.Server != source.Proxy.Server {
-		t.Errorf("got %+v", twin)
+	if duplicate.Name != "Everything (copy)" || duplicate.Version != 1 || duplicate.LastUsedAt != nil || duplicate.ID == source.ID ||
+		!duplicate.CreatedAt.Equal(noon.Add(time.Hour)) || *duplicate.TimezoneID != *source.TimezoneID || duplicate.Proxy.Server != source.Proxy.Server {
+		t.Errorf("got %+v", duplicate)
 	}
-	if got := f.password(twin.ID); got == nil || *got != hunter {
+	if got := f.password(duplicate.ID); got == nil || *got != hunter {
 		t.Errorf("the copy's password is %v", got)
 	}
-	if twin, err = f.svc.Duplicate(t.Context(), f.org, source.ID, f.user, new("Other")); err != nil || twin.Name != "Other" {
-		t.Errorf("named copy: %q, %v", twin.Name, err)
+	if duplicate, err = f.svc.Duplicate(t.Context(), f.org, source.ID, f.user, new("Other")); err != nil || duplicate.Name != "Other" {
+		t.Errorf("named copy: %q, %v", duplicate.Name, err)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestProxyPassword_EncryptedAndOnlyInConfig(t *testing.T) {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
 
-	other := f.create(named("Thief"))
+	other := f.create(named("Other"))
 	f.exec(`UPDATE profiles SET proxy_secret = (SELECT proxy_secret FROM profiles WHERE id = $1) WHERE id = $2`, p.ID, other.ID)
 	if config, err := f.svc.Config(t.Context(), f.org, other.ID); err == nil {
 		t.Errorf("a moved ciphertext was decrypted: %v", *config.ProxyPassword)
@@ -160,7 +160,7 @@ func TestList_SortsAndPages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := strings.Join(names(found.Items), ""), directed(want, desc); got != want {
+			if got, want := strings.Join(names(found.Items), ""), withDirection(want, desc); got != want {
 				t.Errorf("by %s, descending %v: %s; want %s", sortBy, desc, got, want)
 			}
 		}
@@ -244,7 +244,7 @@ func names(profiles []Profile) []string {
 	return out
 }
 
-func directed(s string, desc bool) string {
+func withDirection(s string, desc bool) string {
 	if !desc {
 		return s
 	}

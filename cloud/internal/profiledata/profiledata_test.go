@@ -25,12 +25,12 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dsn: dbtest.NewDSN(t)}
-	f.Service = &Service{DB: dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole, MaxOpen: 12}), Sealer: box(t, 1)}
+	f.Service = &Service{DB: dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole, MaxOpen: 12}), Sealer: newBox(t, 1)}
 	f.org, f.profile = f.tenant()
 	return f
 }
 
-func box(t *testing.T, ids ...byte) *secret.Box {
+func newBox(t *testing.T, ids ...byte) *secret.Box {
 	t.Helper()
 	var keys []secret.Key
 	for _, id := range ids {
@@ -245,18 +245,18 @@ func TestReencryptKeys_KeepsKeys(t *testing.T) {
 	f := newFixture(t)
 	before := f.acquire(f.session("worker-1"))
 	all := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
-	if _, unreadable, err := CheckKeys(t.Context(), all, box(t, 2)); err != nil || len(unreadable) != 1 {
+	if _, unreadable, err := CheckKeys(t.Context(), all, newBox(t, 2)); err != nil || len(unreadable) != 1 {
 		t.Errorf("without the key: %v, %v", unreadable, err)
 	}
-	if n, err := ReencryptKeys(t.Context(), all, box(t, 2, 1)); err != nil || n != 1 {
+	if n, err := ReencryptKeys(t.Context(), all, newBox(t, 2, 1)); err != nil || n != 1 {
 		t.Errorf("re-encrypted %d, %v", n, err)
 	}
-	f.Sealer = box(t, 2)
+	f.Sealer = newBox(t, 2)
 	after, err := f.Acquire(t.Context(), f.org, Request{ProfileID: f.profile, ReadOnly: true})
 	if err != nil || !bytes.Equal(after.Key, before.Key) {
 		t.Errorf("the key changed, %v", err)
 	}
-	if n, unreadable, err := CheckKeys(t.Context(), all, box(t, 2)); err != nil || n != 1 || len(unreadable) != 0 {
+	if n, unreadable, err := CheckKeys(t.Context(), all, newBox(t, 2)); err != nil || n != 1 || len(unreadable) != 0 {
 		t.Errorf("with the key: %d, %v, %v", n, unreadable, err)
 	}
 }

@@ -182,13 +182,13 @@ func TestDuplicateProfile_WithName(t *testing.T) {
 	a := newProfilesAPI(t)
 	p := a.create(proxied)
 	answer := a.do("POST", path(p)+"/duplicate", a.caller, nil)
-	twin := decode[cloudapi.Profile](t, answer, 201)
-	if twin.Name != "Proxied (copy)" || !twin.Proxy.HasPassword || answer.header.Get("Location") != path(twin) || answer.header.Get("ETag") != `"1"` {
-		t.Errorf("got %+v, %v", twin, answer.header)
+	duplicate := decode[cloudapi.Profile](t, answer, 201)
+	if duplicate.Name != "Proxied (copy)" || !duplicate.Proxy.HasPassword || answer.header.Get("Location") != path(duplicate) || answer.header.Get("ETag") != `"1"` {
+		t.Errorf("got %+v, %v", duplicate, answer.header)
 	}
-	twin = decode[cloudapi.Profile](t, a.do("POST", path(p)+"/duplicate", a.caller, map[string]any{"name": "Twin"}), 201)
-	if twin.Name != "Twin" {
-		t.Errorf("named %q", twin.Name)
+	duplicate = decode[cloudapi.Profile](t, a.do("POST", path(p)+"/duplicate", a.caller, map[string]any{"name": "Duplicate"}), 201)
+	if duplicate.Name != "Duplicate" {
+		t.Errorf("named %q", duplicate.Name)
 	}
 }
 

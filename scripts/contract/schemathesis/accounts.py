@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from api import ApiClient
+from api_client import ApiClient
 from identities import DISPOSABLE, Identity, bearer_token, session_cookie
 
 _TOKEN = re.compile(r"token=([A-Za-z0-9_-]{43})")

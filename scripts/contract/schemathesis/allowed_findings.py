@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("allowed_findings.toml")
 class AllowedFinding:
     """An entry of the file. It allows a finding that matches all of its fields."""
 
-    surface: str
+    api: str
     check: str
     reason: str
     operations: list[str] = field(default_factory=list)  # all operations if empty
@@ -36,11 +36,11 @@ class AllowedFinding:
     def __str__(self) -> str:
         operations = ", ".join(self.operations) or "all operations"
         conditions = "".join(f" {text}" for text in (self.status or "", self.body, self.message) if text)
-        return f"{self.surface}: {self.check} of {operations}{conditions and ' with' + conditions}: {self.reason}"
+        return f"{self.api}: {self.check} of {operations}{conditions and ' with' + conditions}: {self.reason}"
 
 
-def read(surface: str) -> tuple[list[AllowedFinding], dict[str, str]]:
+def read(api: str) -> tuple[list[AllowedFinding], dict[str, str]]:
     """The allowed findings of an API, and the reasons by operation that never succeeds."""
     document: dict[str, Any] = tomllib.loads(FILE.read_text())
-    allowed = [AllowedFinding(**entry) for entry in document.get("allowed", []) if entry["surface"] == surface]
-    return allowed, document.get("never_successful", {}).get(surface, {})
+    allowed = [AllowedFinding(**entry) for entry in document.get("allowed", []) if entry["api"] == api]
+    return allowed, document.get("never_successful", {}).get(api, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from api import ApiError
+from api_client import ApiError
 from cloud_accounts import AccountRequests
 from cloud_resources import MACHINES, ResourceRequests
 from fixture import operation_id

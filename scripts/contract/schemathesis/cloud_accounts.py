@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from accounts import Account, MailPrefetcher
-from api import ApiError
+from api_client import ApiError
 from cloud_base import CloudBase
 from fixture import GeneratedRequest
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accounts import Accounts
-from api import ApiClient, ApiError
+from api_client import ApiClient, ApiError
 from fixture import Fixture, GeneratedRequest
 from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlparse
 
 import requests
 
-from api import ApiClient, ApiError
+from api_client import ApiClient, ApiError
 from fixture import Fixture, GeneratedRequest, operation_id
 from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 

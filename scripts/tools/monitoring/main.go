@@ -65,8 +65,8 @@ func quantiles(metric, labels string, high string) []query {
 	return []query{of("0.50"), of(high)}
 }
 
-// by is a query with one line for each value of a label.
-func by(label, expr string) []query {
+// queryBy is a query with one line for each value of a label.
+func queryBy(label, expr string) []query {
 	return []query{{"{{" + label + "}}", expr}}
 }
 
@@ -83,17 +83,17 @@ func cloud() program {
 		}},
 		{"Requests", []panel{
 			{"Requests", "The ten operations with most requests.", units.RequestsPerSecond,
-				by("operation", `topk(10, sum by (operation) (rate(svc_cloud_http_request_seconds_count{$i}[$__rate_interval])))`)},
+				queryBy("operation", `topk(10, sum by (operation) (rate(svc_cloud_http_request_seconds_count{$i}[$__rate_interval])))`)},
 			{"Duration (p99)", "The ten slowest operations.", units.Seconds,
-				by("operation", `topk(10, histogram_quantile(0.99, sum by (operation, le) (rate(svc_cloud_http_request_seconds_bucket{$i}[$__rate_interval]))))`)},
+				queryBy("operation", `topk(10, histogram_quantile(0.99, sum by (operation, le) (rate(svc_cloud_http_request_seconds_bucket{$i}[$__rate_interval]))))`)},
 			{"Errors", "Answers with status 5xx.", units.RequestsPerSecond, []query{
 				{"{{operation}} {{code}}", `sum by (operation, code) (rate(svc_cloud_http_request_seconds_count{$i, code=~"5.."}[$__rate_interval]))`}}},
 			{"Refusals", "Answers with status 4xx.", units.RequestsPerSecond, []query{
 				{"{{operation}} {{code}}", `topk(10, sum by (operation, code) (rate(svc_cloud_http_request_seconds_count{$i, code=~"4.."}[$__rate_interval])))`}}},
 		}},
 		{"License accounting", []panel{
-			{"Slots", "Of all organizations; every replica reports the same number.", units.Short, by("state", `max by (state) (svc_cloud_slots{$i})`)},
-			{"Machines", "Workers of all organizations.", units.Short, by("state", `max by (state) (svc_cloud_machines{$i})`)},
+			{"Slots", "Of all organizations; every replica reports the same number.", units.Short, queryBy("state", `max by (state) (svc_cloud_slots{$i})`)},
+			{"Machines", "Workers of all organizations.", units.Short, queryBy("state", `max by (state) (svc_cloud_machines{$i})`)},
 			{"Reclaimed slots", "Released because the worker did not report.", units.CountsPerSecond, []query{{"slots", `sum(rate(svc_cloud_reclaimed_total{$i}[$__rate_interval]))`}}},
 			{"Reaper and audit", "The time since the reaper succeeded, and repaired counters.", units.Short, []query{
 				{"seconds since the reaper succeeded", `time() - max(svc_cloud_reaper_last_success_timestamp_seconds{$i})`},
@@ -102,9 +102,9 @@ func cloud() program {
 		{"Database, mail, payments", []panel{
 			{"Database connections", "By pool, of all chosen replicas.", units.Short, []query{
 				{"{{pool}} in use", `sum by (pool) (svc_cloud_db_pool{$i, state="in_use"})`}, {"{{pool}} maximum", `sum by (pool) (svc_cloud_db_pool{$i, state="max"})`}}},
-			{"Requests that wait for a connection", "On average at the same time.", units.Short, by("pool", `sum by (pool) (rate(svc_cloud_db_wait_seconds_sum{$i}[$__rate_interval]))`)},
+			{"Requests that wait for a connection", "On average at the same time.", units.Short, queryBy("pool", `sum by (pool) (rate(svc_cloud_db_wait_seconds_sum{$i}[$__rate_interval]))`)},
 			{"Oldest queued mail", "", units.Seconds, []query{{"age", `max(svc_cloud_mail_oldest_seconds{$i})`}}},
-			{"Refused webhooks", "Events of the payment provider.", units.CountsPerSecond, by("reason", `sum by (reason) (rate(svc_cloud_webhook_failures_total{$i}[$__rate_interval]))`)},
+			{"Refused webhooks", "Events of the payment provider.", units.CountsPerSecond, queryBy("reason", `sum by (reason) (rate(svc_cloud_webhook_failures_total{$i}[$__rate_interval]))`)},
 		}},
 		process(cloudInfo),
 	}}
@@ -116,9 +116,9 @@ func worker() program {
 			{"Launches: error budget", "The share that fails; the budget is 0.5%.", units.PercentUnit, []query{
 				{"1 h", "svc:launch_failed:ratio_rate1h"}, {"6 h", "svc:launch_failed:ratio_rate6h"}}},
 			{"Launches: duration", "Of successful launches.", units.Seconds, quantiles("svc_worker_launch_duration_seconds", `$i, step="total"`, "0.95")},
-			{"Launches", "By result.", units.RequestsPerSecond, by("result", `sum by (result) (rate(svc_worker_launches_total{$i}[$__rate_interval]))`)},
+			{"Launches", "By result.", units.RequestsPerSecond, queryBy("result", `sum by (result) (rate(svc_worker_launches_total{$i}[$__rate_interval]))`)},
 			{"Steps of a launch (p95)", "Each since the step before.", units.Seconds,
-				by("step", `histogram_quantile(0.95, sum by (step, le) (rate(svc_worker_launch_duration_seconds_bucket{$i, step!="total"}[$__rate_interval])))`)},
+				queryBy("step", `histogram_quantile(0.95, sum by (step, le) (rate(svc_worker_launch_duration_seconds_bucket{$i, step!="total"}[$__rate_interval])))`)},
 		}},
 		{"Capacity", []panel{
 			{"Sessions", "", units.Short, []query{{"sessions", `sum(svc_worker_sessions{$i})`}, {"capacity", `sum(svc_worker_capacity_sessions{$i})`}}},
@@ -131,9 +131,9 @@ func worker() program {
 				{"warm launches per second", `sum(rate(svc_worker_launches_total{$i, start="warm"}[$__rate_interval]))`}}},
 		}},
 		{"Sessions", []panel{
-			{"Ends", "By reason.", units.CountsPerSecond, by("reason", `sum by (reason) (rate(svc_worker_session_ends_total{$i}[$__rate_interval]))`)},
+			{"Ends", "By reason.", units.CountsPerSecond, queryBy("reason", `sum by (reason) (rate(svc_worker_session_ends_total{$i}[$__rate_interval]))`)},
 			{"CDP connections", "", units.Short, []query{{"connections", `sum(svc_worker_cdp_connections{$i})`}}},
-			{"Resumed connections", "By result.", units.CountsPerSecond, by("result", `sum by (result) (rate(svc_worker_resumes_total{$i}[$__rate_interval]))`)},
+			{"Resumed connections", "By result.", units.CountsPerSecond, queryBy("result", `sum by (result) (rate(svc_worker_resumes_total{$i}[$__rate_interval]))`)},
 			{"Saved profiles, denied requests", "By result and reason.", units.CountsPerSecond, []query{
 				{"profile {{result}}", `sum by (result) (rate(svc_worker_profile_saves_total{$i}[$__rate_interval]))`},
 				{"denied {{reason}}", `sum by (reason) (rate(svc_worker_egress_denied_total{$i}[$__rate_interval]))`}}},
@@ -145,8 +145,8 @@ func worker() program {
 			{"Requests to the cloud", "By operation and status.", units.RequestsPerSecond, []query{
 				{"{{operation}} {{code}}", `sum by (operation, code) (rate(svc_worker_cloud_request_seconds_count{$i}[$__rate_interval]))`}}},
 			{"Requests to the cloud: duration (p99)", "", units.Seconds,
-				by("operation", `histogram_quantile(0.99, sum by (operation, le) (rate(svc_worker_cloud_request_seconds_bucket{$i}[$__rate_interval])))`)},
-			{"Oldest report that is not acknowledged", "", units.Seconds, by("instance", `max by (instance) (svc_worker_report_backlog_age_seconds{$i}) > 0`)},
+				queryBy("operation", `histogram_quantile(0.99, sum by (operation, le) (rate(svc_worker_cloud_request_seconds_bucket{$i}[$__rate_interval])))`)},
+			{"Oldest report that is not acknowledged", "", units.Seconds, queryBy("instance", `max by (instance) (svc_worker_report_backlog_age_seconds{$i}) > 0`)},
 		}},
 		process(workerInfo),
 	}}
@@ -155,7 +155,7 @@ func worker() program {
 // process is the row of the process itself. Every program has these metrics, so they are
 // joined with the metric that only this program has.
 func process(info string) row {
-	of := func(expr string) []query { return by("instance", expr+" and on (job, instance) "+info) }
+	of := func(expr string) []query { return queryBy("instance", expr+" and on (job, instance) "+info) }
 	return row{"Process", []panel{
 		{"CPU", "Processors in use.", units.Short, of(`rate(process_cpu_seconds_total{$i}[$__rate_interval])`)},
 		{"Memory", "Without the browsers.", units.BytesIEC, of(`process_resident_memory_bytes{$i}`)},

@@ -27,7 +27,7 @@ function formatRelative(iso: string, now = Date.now()): string {
   return relative.format(Math.trunc(seconds / size), unit);
 }
 
-/** The time as the value of a `datetime-local` control, in the reader's time zone; empty if it is no time. */
+/** The time as the value of a `datetime-local` control, in the reader's time zone; empty for an invalid time. */
 export function toLocalInput(iso: string | null | undefined): string {
   const at = new Date(iso ?? "");
   if (Number.isNaN(at.getTime())) return "";

@@ -138,7 +138,7 @@ func TestAuthorizer_RefusesForgedTokens(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	for _, use := range []ticket.Use{ticket.Control, ticket.View} {
 		good := h.token(t, launch, use)
-		for name, token := range forgeries(t, good) {
+		for name, token := range forgedTokens(t, good) {
 			t.Run(string(use)+", "+name, func(t *testing.T) {
 				cookies := ticket.CookieName(launch, ticket.Control) + "=" + token + "; " + ticket.CookieName(launch, ticket.View) + "=" + token
 				h.expect(t, []string{"X-Svc-Token", token, "Cookie", cookies, "X-API-Key", token}, "?ct="+token+"&t="+token, shut)
@@ -148,9 +148,9 @@ func TestAuthorizer_RefusesForgedTokens(t *testing.T) {
 	h.expect(t, []string{"X-Svc-Token", h.token(t, launch, ticket.Control)}, "", open) // a genuine token works
 }
 
-// forgeries returns tokens that resemble the valid token good but are made without
+// forgedTokens returns tokens that resemble the valid token good but are made without
 // the secret.
-func forgeries(t *testing.T, good string) map[string]string {
+func forgedTokens(t *testing.T, good string) map[string]string {
 	t.Helper()
 	head, rest, _ := strings.Cut(good, ".")
 	payload, signature, _ := strings.Cut(rest, ".")

@@ -55,7 +55,7 @@ func TestConsoleCookie_GrantsSameAccessAsWorkerKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { h.expect(t, test.headers, test.query, test.want) })
 	}
-	for name, forged := range forgeries(t, token) {
+	for name, forged := range forgedTokens(t, token) {
 		t.Run(name, func(t *testing.T) { h.expect(t, []string{"Cookie", consoleCookie + forged}, "", shut) })
 	}
 	h.clock.Advance(12*time.Hour - time.Second)

@@ -21,7 +21,7 @@ func TestMCP_RequestsHuman(t *testing.T) {
 		ProgressNotificationHandler: func(_ context.Context, n *sdk.ProgressNotificationClientRequest) { progress <- n.Params },
 	})
 	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{
-		Endpoint: r.url + "/mcp", HTTPClient: &http.Client{Transport: keyed{workerKey, http.DefaultTransport}},
+		Endpoint: r.url + "/mcp", HTTPClient: &http.Client{Transport: keyTransport{workerKey, http.DefaultTransport}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

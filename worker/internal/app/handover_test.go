@@ -127,8 +127,8 @@ func TestHandover_RoutesAnswer(t *testing.T) {
 	}
 }
 
-// held is a command that must not be answered during a handover.
-type held struct {
+// heldCommand is a command that must not be answered during a handover.
+type heldCommand struct {
 	name   string
 	answer chan error
 }
@@ -182,9 +182,9 @@ func TestHandover_HoldsEveryClient(t *testing.T) {
 		return r.session(t, "GET", "/sessions/"+s.Id.String(), "").Handover != nil
 	})
 
-	var waiting []held
+	var waiting []heldCommand
 	send := func(name string, do func() error) {
-		one := held{name, make(chan error, 1)}
+		one := heldCommand{name, make(chan error, 1)}
 		waiting = append(waiting, one)
 		go func() { one.answer <- do() }()
 	}

@@ -24,13 +24,13 @@ type mcpClient struct {
 	worker *testWorker
 }
 
-// keyed sends a key with every request.
-type keyed struct {
+// keyTransport sends a key with every request.
+type keyTransport struct {
 	key string
 	to  http.RoundTripper
 }
 
-func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+func (k keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+k.key)
 	return k.to.RoundTrip(r)
@@ -39,7 +39,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 func (r *testWorker) dialMCP(ctx context.Context, key string) (*sdk.ClientSession, error) {
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	return client.Connect(ctx, &sdk.StreamableClientTransport{
-		Endpoint: r.url + "/mcp", HTTPClient: &http.Client{Transport: keyed{key, http.DefaultTransport}},
+		Endpoint: r.url + "/mcp", HTTPClient: &http.Client{Transport: keyTransport{key, http.DefaultTransport}},
 	}, nil)
 }
 

@@ -28,8 +28,8 @@ const elementKey = "element-6066-11e4-a52e-4f735466cecf"
 // callersKey is an organization key that is not the worker's.
 const callersKey = "svc_callerscallerscallerscallerscalle"
 
-// driven is a WebDriver session of a worker.
-type driven struct {
+// webDriverSession is a WebDriver session of a worker.
+type webDriverSession struct {
 	*testWorker
 	base         string // the path of the session
 	capabilities map[string]any
@@ -55,7 +55,7 @@ func (r *testWorker) newSession(t *testing.T, alwaysMatch map[string]any, header
 }
 
 // drive starts a session with the worker key.
-func (r *testWorker) drive(t *testing.T, alwaysMatch map[string]any) *driven {
+func (r *testWorker) drive(t *testing.T, alwaysMatch map[string]any) *webDriverSession {
 	t.Helper()
 	status, text := r.newSession(t, alwaysMatch, "X-API-Key", workerKey)
 	var answer struct {
@@ -68,11 +68,11 @@ func (r *testWorker) drive(t *testing.T, alwaysMatch map[string]any) *driven {
 		t.Fatalf("new session: %d %s (%v)\n%s", status, text, err, r.log)
 	}
 	r.secrets = append(r.secrets, answer.Value.SessionID)
-	return &driven{r, "/wd/hub/session/" + answer.Value.SessionID, answer.Value.Capabilities}
+	return &webDriverSession{r, "/wd/hub/session/" + answer.Value.SessionID, answer.Value.Capabilities}
 }
 
 // try sends a command.
-func (d *driven) try(t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
+func (d *webDriverSession) try(t *testing.T, method, path, body string, headers ...string) (status int, text []byte) {
 	t.Helper()
 	ctx := contracttest.AllowInvalidRequest(t.Context())
 	if strings.Count(path, "/") > 1 || !strings.HasPrefix(d.base, "/wd/hub/") { // the document has only one of each
@@ -82,7 +82,7 @@ func (d *driven) try(t *testing.T, method, path, body string, headers ...string)
 }
 
 // do sends a command and returns its value.
-func (d *driven) do(t *testing.T, method, path string, parameters any) any {
+func (d *webDriverSession) do(t *testing.T, method, path string, parameters any) any {
 	t.Helper()
 	body, err := json.Marshal(parameters)
 	if err != nil {
@@ -99,14 +99,14 @@ func (d *driven) do(t *testing.T, method, path string, parameters any) any {
 }
 
 // element returns the path of the element that a selector finds.
-func (d *driven) element(t *testing.T, selector string) string {
+func (d *webDriverSession) element(t *testing.T, selector string) string {
 	t.Helper()
 	found, _ := d.do(t, "POST", "/element", map[string]any{"using": "css selector", "value": selector}).(map[string]any)
 	id, _ := found[elementKey].(string)
 	return "/element/" + id
 }
 
-func (d *driven) script(t *testing.T, script string) any {
+func (d *webDriverSession) script(t *testing.T, script string) any {
 	t.Helper()
 	return d.do(t, "POST", "/execute/sync", map[string]any{"script": script, "args": []any{}})
 }
@@ -130,7 +130,7 @@ func assertChromeDriverError(t *testing.T, status int, text []byte, wantStatus i
 
 // awaitSessionEnd waits until the session of a driven browser has ended and returns its
 // end reason.
-func (d *driven) awaitSessionEnd(t *testing.T) string {
+func (d *webDriverSession) awaitSessionEnd(t *testing.T) string {
 	t.Helper()
 	own, _ := d.capabilities["svc:session"].(map[string]any)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -255,7 +255,7 @@ func servePageFor(t *testing.T) string {
 }
 
 // uploads sends a file and selects it in the page.
-func (d *driven) uploads(t *testing.T) {
+func (d *webDriverSession) uploads(t *testing.T) {
 	t.Helper()
 	path, _ := d.do(t, "POST", "/se/file", map[string]any{"file": archive(t, "a file.txt", "content of the client")}).(string)
 	if !strings.HasSuffix(path, "/a file.txt") {
@@ -298,7 +298,7 @@ func archive(t *testing.T, files ...string) string {
 }
 
 // listens evaluates a script over the WebDriver BiDi socket and receives its log entry.
-func (d *driven) listens(t *testing.T) {
+func (d *webDriverSession) listens(t *testing.T) {
 	t.Helper()
 	address, _ := d.capabilities["webSocketUrl"].(string)
 	if !strings.HasPrefix(address, "ws://localhost:") || !strings.HasSuffix(address, "/w/worker-1"+d.base) {
@@ -366,7 +366,7 @@ func TestWebDriver_EndsTogether(t *testing.T) {
 	if reason := idle.awaitSessionEnd(t); reason != "idle" {
 		t.Errorf("without commands: %s", reason)
 	}
-	for name, d := range map[string]*driven{"closed": closed, "by request": byRequest, "without chromedriver": withoutDriver, "idle": idle} {
+	for name, d := range map[string]*webDriverSession{"closed": closed, "by request": byRequest, "without chromedriver": withoutDriver, "idle": idle} {
 		status, text := d.try(t, "GET", "/title", "")
 		assertError(t, name, status, text, 404, "invalid session id", "")
 	}
@@ -407,7 +407,7 @@ func TestWebDriver_Refusals(t *testing.T) {
 	}
 	status, text := r.call(t.Context(), t, "GET", "/wd/hub/status", "", "Origin", "https://evil.example")
 	assertError(t, "the status for another page", status, text, 403, "unknown error", "Pages of this origin")
-	unknown := &driven{r, "/wd/hub/session/svc_" + strings.Repeat("b", 32), nil}
+	unknown := &webDriverSession{r, "/wd/hub/session/svc_" + strings.Repeat("b", 32), nil}
 	if status, text := r.upgrade(t, unknown.base, nil); status != http.StatusNotFound {
 		t.Errorf("the socket of an unknown session: %d %s", status, text)
 	}
@@ -443,7 +443,7 @@ func TestWebDriver_AcceptsKeys(t *testing.T) {
 		}
 		id := decode[struct{ Value struct{ SessionID string } }](t, text).Value.SessionID
 		r.secrets = append(r.secrets, id, callersKey)
-		d := &driven{r, "/wd/hub/session/" + id, nil}
+		d := &webDriverSession{r, "/wd/hub/session/" + id, nil}
 		if status, text := d.try(t, "GET", "/url", "", "Origin", "https://evil.example"); status != http.StatusForbidden {
 			t.Errorf("a command of another page: %d %s", status, text)
 		}

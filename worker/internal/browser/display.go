@@ -52,7 +52,7 @@ type display struct {
 }
 
 // socketID distinguishes a display's socket from a later one with the same name;
-// inode numbers alone are reused too soon. The zero value is no socket.
+// inode numbers alone are reused too soon. The zero value means none.
 type socketID struct {
 	Inode   uint64 `json:"inode"`
 	Changed int64  `json:"changed"` // nanoseconds
@@ -249,7 +249,7 @@ func vncArgs(d dirs) []string {
 // server reads them: eight bytes each, the view-only one last.
 func writePasswords(d dirs, uid int) (Display, error) {
 	vnc := Display{Socket: d.vncSocket, Password: newVNCPassword(), ViewPassword: newVNCPassword()}
-	raw, err := obscure(vnc.Password, vnc.ViewPassword)
+	raw, err := encodePasswords(vnc.Password, vnc.ViewPassword)
 	if err != nil {
 		return Display{}, err
 	}
@@ -264,9 +264,9 @@ func newVNCPassword() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// obscure encodes eight-byte passwords as VNC password files do: DES with a
+// encodePasswords encodes eight-byte passwords as VNC password files do: DES with a
 // well-known key. The file mode protects them, not the encoding.
-func obscure(passwords ...string) ([]byte, error) {
+func encodePasswords(passwords ...string) ([]byte, error) {
 	// 23, 82, 107, 6, 35, 78, 88, 7 with the bits of each byte reversed, as
 	// VNC's DES takes its keys.
 	block, err := des.NewCipher([]byte{0xe8, 0x4a, 0xd6, 0x60, 0xc4, 0x72, 0x1a, 0xe0}) //nolint:gosec // part of the format

@@ -8,7 +8,7 @@ import (
 )
 
 // freezer stops the processes of an unused browser, and continues them before
-// the next use. A frozen browser needs no processor time, and its pages stand still.
+// the next use. A frozen browser needs no processor time, and its pages are paused.
 type freezer struct {
 	set    func(frozen bool) error
 	busy   func() bool // the browser is unused, but must continue

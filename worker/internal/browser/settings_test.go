@@ -35,7 +35,7 @@ window.seen = {
 	header: %q, accept: %q,
 }</script>`
 
-type seen struct {
+type pageProperties struct {
 	Agent, Language, Intl, Zone string
 	Dark                        bool
 	Width, Height               int
@@ -44,9 +44,9 @@ type seen struct {
 	Header, Accept              string
 }
 
-func (c client) observe(t *testing.T, session string) seen {
+func (c client) observe(t *testing.T, session string) pageProperties {
 	t.Helper()
-	var got *seen
+	var got *pageProperties
 	eventually(t, 10*time.Second, "a loaded page", func() bool {
 		c.eval(t, session, `window.seen ?? null`, &got)
 		return got != nil
@@ -119,7 +119,7 @@ func phoneSpec(r *fixture, id string) browser.Spec {
 	return spec
 }
 
-var wantPhone = seen{
+var wantPhone = pageProperties{
 	Agent: "Test/1.0 (phone)", Language: "fr-FR", Intl: "fr-FR", Zone: "Asia/Tokyo", Dark: true,
 	Width: 412, Height: 915, Ratio: 2.5, Touch: 5, Header: "yes", Accept: "fr-FR",
 }
@@ -250,7 +250,7 @@ func TestSettings_SwitchesNeedNoAttach(t *testing.T) {
 	page := c.open(t, site.URL+"/")
 	got := c.observe(t, page)
 	got.Height = 0 // depends on the window's frame
-	want := seen{Agent: "Test/2.0", Language: "en-US", Intl: "en-US", Zone: "America/Lima", Width: 1000, Ratio: 2, Accept: "en-US"}
+	want := pageProperties{Agent: "Test/2.0", Language: "en-US", Intl: "en-US", Zone: "America/Lima", Width: 1000, Ratio: 2, Accept: "en-US"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -65,7 +65,7 @@ func TestRelay_RealCDP(t *testing.T) {
 	if err := b.Kill(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	closes(t, conn)
+	assertCloses(t, conn)
 	if got := do(t, "GET", w.path("/screenshot"), "X-API-Key", workerKey); got.status != 404 || got.body != "unknown browser" {
 		t.Errorf("after the end of the browser: got %d %s", got.status, got.body)
 	}

@@ -49,8 +49,8 @@ func echoed(t testing.TB, conn *ws.Conn, message []byte) {
 	}
 }
 
-// closes fails unless the connection ends within a timeout.
-func closes(t *testing.T, conn *ws.Conn) {
+// assertCloses fails unless the connection ends within a timeout.
+func assertCloses(t *testing.T, conn *ws.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -264,7 +264,7 @@ func TestRelay_EndsWithEitherSideBrowserOrWorker(t *testing.T) {
 			}
 			end(w, f, conns)
 			for _, conn := range conns {
-				closes(t, conn)
+				assertCloses(t, conn)
 			}
 			testenv.Eventually(t, "all relays ended", func() bool { return w.OpenTasks() == 0 })
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()

@@ -35,8 +35,8 @@ func connect(t *testing.T) (one, other net.Conn) {
 	return one, other
 }
 
-// adopt returns two connections of a loop with their peers.
-func adopt(t *testing.T) (client, server *eventloop.Conn, clientPeer, serverPeer net.Conn) {
+// newConns returns two connections of a loop with their peers.
+func newConns(t *testing.T) (client, server *eventloop.Conn, clientPeer, serverPeer net.Conn) {
 	t.Helper()
 	loop, err := eventloop.New()
 	if err != nil {
@@ -68,7 +68,7 @@ func copyAll(from, to *eventloop.Conn) error {
 }
 
 func TestPoll_ForwardsAllBytesToSlowReader(t *testing.T) {
-	client, server, clientPeer, serverPeer := adopt(t)
+	client, server, clientPeer, serverPeer := newConns(t)
 	ended := make(chan error, 1)
 	go func() {
 		err := copyAll(client, server)
@@ -141,7 +141,7 @@ func TestConn_CallsEndWithCloseResetAndDeadline(t *testing.T) {
 		"write, reset by a peer": {write, reset, syscall.ECONNRESET},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, peer, _ := adopt(t)
+			c, _, peer, _ := newConns(t)
 			ended := make(chan error, 1)
 			go func() { ended <- tc.call(c) }()
 			tc.end(c, peer) // before or after the call waits
@@ -161,7 +161,7 @@ func TestConn_CallsEndWithCloseResetAndDeadline(t *testing.T) {
 }
 
 func TestConn_ContinuesAfterDeadline(t *testing.T) {
-	c, _, peer, _ := adopt(t)
+	c, _, peer, _ := newConns(t)
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 	if _, err := c.Poll(nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func TestSweep_RemovesOldestOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestQuota_CountsWhatBrowserWrites counts files that are no downloads.
+// TestQuota_CountsWhatBrowserWrites counts files other than downloads.
 func TestQuota_CountsWhatBrowserWrites(t *testing.T) {
 	s, _ := newStore(t, t.TempDir())
 	l := create(t, s, "one")

@@ -22,7 +22,7 @@ func (r cpuReading) since(before cpuReading) (percent float64, ok bool) {
 	if r.source != before.source || r.were <= before.were {
 		return 0, false
 	}
-	return share(r.used-before.used, r.were-before.were), true
+	return percentOf(r.used-before.used, r.were-before.were), true
 }
 
 // quota is the processor quota of a control group.

@@ -9,10 +9,10 @@ import (
 // memory is used memory and its limit, in bytes.
 type memory struct{ used, limit uint64 }
 
-func (m memory) percent() float64 { return share(float64(m.used), float64(m.limit)) }
+func (m memory) percent() float64 { return percentOf(float64(m.used), float64(m.limit)) }
 
-// share returns part of whole in percent, from 0 to 100.
-func share(part, whole float64) float64 {
+// percentOf returns part of whole in percent, from 0 to 100.
+func percentOf(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
 	}

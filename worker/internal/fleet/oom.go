@@ -6,13 +6,13 @@ import (
 )
 
 // OutOfMemoryKills returns how many processes the kernel has killed so far for
-// want of memory, of those that concern this worker: in its own control group
+// lack of memory, of those that concern this worker: in its own control group
 // and those below it (version 2), in its own group alone (version 1), else on
 // the whole machine, which in a container is the host.
 //
 // The count is raised before the process dies, so that a count that has grown
 // over a browser's life, read after its end, and an end by SIGKILL make an end
-// for want of memory likely. It is not proof: the count does not say who was
+// for lack of memory likely. It is not proof: the count does not say who was
 // killed, and a tab of this browser, or a browser next to it, may have been.
 // A count that has not grown is proof of the contrary, unless browsers run in
 // groups outside of the worker's, or memory is guarded by a program.

@@ -23,7 +23,7 @@ func readFields(root fs.FS, file string) (map[string]string, error) {
 	return facts, nil
 }
 
-// number parses the first word of a value; 0 if it is no number.
+// number parses the first word of a value; 0 if it is invalid.
 func number(fact string) uint64 {
 	word, _, _ := strings.Cut(fact, " ")
 	n, err := strconv.ParseUint(word, 10, 64)

@@ -154,7 +154,7 @@ func (b *ClientStream) readPayload(p []byte) {
 		p, at = p[n:], at+int64(n)
 		switch {
 		case b.recipient == undecided && len(b.unmasked) >= b.nextLook:
-			b.look()
+			b.classifyMessage()
 		case b.recipient == intercepted && len(b.unmasked) > maxHandled:
 			b.setRecipient(forBrowser)
 		}
@@ -178,9 +178,9 @@ func (b *ClientStream) unmask(p []byte, at int64) int {
 	return n
 }
 
-// look looks for the method of an undecided message. It looks again only when much
+// classifyMessage looks for the method of an undecided message. It looks again only when much
 // more of the message has arrived.
-func (b *ClientStream) look() {
+func (b *ClientStream) classifyMessage() {
 	b.nextLook = len(b.unmasked) + len(b.unmasked)/8
 	v := classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
 	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxUndecided) {
@@ -213,7 +213,7 @@ func (b *ClientStream) endFrame() error {
 		return nil
 	}
 	if b.recipient == undecided && (b.frame.Final || len(b.buffered) >= maxUndecided) { // or too many empty frames
-		b.look()
+		b.classifyMessage()
 	}
 	if !b.frame.Final {
 		return nil

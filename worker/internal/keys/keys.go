@@ -91,7 +91,7 @@ func Lookup(keysym uint32) Key {
 	if k, ok := keypadKey(keysym); ok {
 		return k
 	}
-	r, ok := character(keysym)
+	r, ok := characterOf(keysym)
 	if !ok {
 		return Key{Name: "Unidentified"}
 	}
@@ -119,9 +119,9 @@ func keypadKey(keysym uint32) (Key, bool) {
 	return of, ok
 }
 
-// character returns the character of a keysym. Latin-1 and Unicode keysyms contain
+// characterOf returns the character of a keysym. Latin-1 and Unicode keysyms contain
 // code points, older alphabets have tables.
-func character(keysym uint32) (rune, bool) {
+func characterOf(keysym uint32) (rune, bool) {
 	switch {
 	case keysym >= 0x20 && keysym <= 0x7e, keysym >= 0xa0 && keysym <= 0xff:
 		return rune(keysym), true

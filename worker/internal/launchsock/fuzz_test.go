@@ -28,7 +28,7 @@ func FuzzEnv(f *testing.F) {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(env)), fuzzedKey)
 	}
 	f.Fuzz(func(t *testing.T, env, header string) {
-		a, err := parseRequest(asks(env, header))
+		a, err := parseRequest(newRequest(env, header))
 		if err != nil {
 			assertHoldsNoSecret(t, err, env)
 		} else if header != "" && a.key.Reveal() != header || a.key.IsZero() {
@@ -36,7 +36,7 @@ func FuzzEnv(f *testing.F) {
 		}
 		text := strings.TrimSpace(env)
 		if strings.HasPrefix(text, "{") {
-			again, errAgain := parseRequest(asks(base64.URLEncoding.EncodeToString([]byte(text)), header))
+			again, errAgain := parseRequest(newRequest(base64.URLEncoding.EncodeToString([]byte(text)), header))
 			if !bytes.Equal(a.body, again.body) || a.key.Reveal() != again.key.Reveal() || (err == nil) != (errAgain == nil) {
 				t.Errorf("%q, %v; in base64url %q, %v", a.body, err, again.body, errAgain)
 			}
@@ -66,7 +66,7 @@ func FuzzEnv(f *testing.F) {
 	})
 }
 
-func asks(env, header string) *http.Request {
+func newRequest(env, header string) *http.Request {
 	r := &http.Request{Header: http.Header{}, URL: &url.URL{RawQuery: url.Values{"env": {env}}.Encode()}}
 	if header != "" {
 		r.Header["X-Api-Key"] = []string{header}

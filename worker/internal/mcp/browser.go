@@ -252,7 +252,7 @@ const (
 )
 
 // settle waits until a navigation that an action may have started has finished. A page
-// that does not finish is no error.
+// that does not finish is not an error.
 func (b *browser) settle(ctx context.Context, t *tab) error {
 	select {
 	case <-time.After(settleStart):
@@ -272,7 +272,7 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 
 // awaitTasks waits until the page has run the tasks that an action has queued, such as the
 // submission of a form, which a busy machine delays. A page that is replaced meanwhile or
-// that shows a dialog is no error.
+// that shows a dialog is not an error.
 func (b *browser) awaitTasks(ctx context.Context, t *tab) {
 	limited, cancel := context.WithTimeout(ctx, settleTasks)
 	defer cancel()

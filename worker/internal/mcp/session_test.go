@@ -84,9 +84,9 @@ func serve(t *testing.T, l *launches, change func(*mcp.Options)) string {
 	return server.URL + "/mcp"
 }
 
-type keyed string
+type keyTransport string
 
-func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+func (k keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("X-API-Key", string(k))
 	return http.DefaultTransport.RoundTrip(r)
@@ -95,7 +95,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 func connect(t *testing.T, address, key string) (*sdk.ClientSession, error) {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	s, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: keyed(key)}}, nil)
+	s, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: keyTransport(key)}}, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = s.Close() })
 	}
@@ -177,7 +177,7 @@ func end(t *testing.T, address, id string) {
 		return
 	}
 	request.Header.Set("Mcp-Session-Id", id)
-	answer, err := (&http.Client{Transport: keyed("worker")}).Do(request)
+	answer, err := (&http.Client{Transport: keyTransport("worker")}).Do(request)
 	if err != nil || answer.StatusCode != http.StatusNoContent {
 		t.Errorf("end: %v %v", answer, err)
 		return

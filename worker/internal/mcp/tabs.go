@@ -91,7 +91,7 @@ func (b *browser) selectTab(ctx context.Context, t *tab) error {
 }
 
 // awaitFirstPage waits until a tab that a page has opened has loaded its first page. A page that
-// does not finish is no error.
+// does not finish is not an error.
 func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
 	b.mu.Lock()
 	known := t.awaited

@@ -102,7 +102,7 @@ func TestRestore_LogsDamagedSnapshotAndUsesPreviousVersion(t *testing.T) {
 	r := newFixture(t)
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(2))
-	damage(t, r.path(2), 20)
+	corruptFile(t, r.path(2), 20)
 	r.save(t, sampleTree(3))
 	if !strings.Contains(r.log.String(), "profile data snapshot is damaged") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
 		t.Errorf("got log\n%s", r.log)
@@ -119,7 +119,7 @@ func TestRestore_StartsEmptyAndLogsWhenNoSnapshotIsUsable(t *testing.T) {
 		r.save(t, sampleTree(i))
 	}
 	for i := 1; i <= 3; i++ {
-		damage(t, r.path(i), 20)
+		corruptFile(t, r.path(i), 20)
 	}
 	assertTree(t, r.restored(t), tree{})
 	if !strings.Contains(r.log.String(), "no usable profile data snapshot is left") {
@@ -135,7 +135,7 @@ func TestQuarantine_KeepsFewDamagedSnapshots(t *testing.T) {
 	r := newFixture(t)
 	for i := 1; i <= 7; i++ {
 		r.save(t, sampleTree(i))
-		damage(t, r.path(i), 20)
+		corruptFile(t, r.path(i), 20)
 	}
 	r.restored(t)
 	left, _ := filepath.Glob(filepath.Join(r.dir, "*.bad"))
@@ -151,8 +151,8 @@ func TestPrune_DamagedVersionsDoNotCount(t *testing.T) {
 	}
 	c := r.claim(t)
 	restore(t, c)
-	damage(t, r.path(2), -1)
-	damage(t, r.path(3), -1)
+	corruptFile(t, r.path(2), -1)
+	corruptFile(t, r.path(3), -1)
 	if err := c.Save(t.Context(), sampleTree(4).write(t)); err != nil {
 		t.Fatal(err)
 	}

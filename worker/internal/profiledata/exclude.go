@@ -29,9 +29,9 @@ var downloadedDirs = []string{
 // transientFiles are files, at any depth, that the next run does not need.
 var transientFiles = []string{"LOCK", "LOG", "LOG.old", "lockfile", "DevToolsActivePort"}
 
-// excluded reports whether a snapshot omits an entry of a data directory, given by
+// isExcluded reports whether a snapshot omits an entry of a data directory, given by
 // its slash-separated path.
-func excluded(name string, isDir bool) bool {
+func isExcluded(name string, isDir bool) bool {
 	base, top := path.Base(name), !strings.Contains(name, "/")
 	if isDir {
 		return slices.Contains(cacheDirs, base) || top && slices.Contains(downloadedDirs, base)

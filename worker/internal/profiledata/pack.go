@@ -27,7 +27,7 @@ type packer struct {
 
 	buffer           []byte
 	content, entries int64
-	skipped          skipped
+	skipped          skippedEntries
 }
 
 // measure counts what there is to pack and returns ErrTooLarge above the limits.
@@ -56,7 +56,7 @@ func (p *packer) pack() error {
 		if name == "." {
 			return nil
 		}
-		if excluded(name, e.IsDir()) {
+		if isExcluded(name, e.IsDir()) {
 			if e.IsDir() {
 				return fs.SkipDir
 			}

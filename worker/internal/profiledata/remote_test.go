@@ -110,7 +110,7 @@ func (r *remoteFixture) objects(t *testing.T) (paths []string) {
 	return paths
 }
 
-func noise(seed int64, size int) string {
+func randomText(seed int64, size int) string {
 	text := make([]byte, size)
 	rand.New(rand.NewSource(seed)).Read(text)
 	return string(text)
@@ -138,10 +138,10 @@ func TestRemote_SecondSaveSendsOnlyChanges(t *testing.T) {
 	r := newRemote(t)
 	data := tree{"Default": dir()}
 	for i := range 30 {
-		data[fmt.Sprintf("Default/f%02d", i)] = file(noise(int64(i), 1<<20))
+		data[fmt.Sprintf("Default/f%02d", i)] = file(randomText(int64(i), 1<<20))
 	}
 	r.save(t, data)
-	data["Default/f07"] = file(noise(100, 1<<20))
+	data["Default/f07"] = file(randomText(100, 1<<20))
 	data["Default/f08a"] = file("new")
 	r.save(t, data)
 	first, second := r.versions[0].Sent, r.versions[1].Sent
@@ -233,7 +233,7 @@ func (c *cutContext) Err() error {
 func TestRemote_CutSaveKeepsLastVersion(t *testing.T) {
 	r, next := newRemote(t), large(2)
 	for i := range 60 {
-		next[fmt.Sprintf("Default/n%02d", i)] = file(noise(int64(i), 30_000))
+		next[fmt.Sprintf("Default/n%02d", i)] = file(randomText(int64(i), 30_000))
 	}
 	r.save(t, large(1))
 	cut := func(at int64) (checks int64) {

@@ -65,7 +65,7 @@ func TestSave_UnchangedDataReplacesDamagedVersion(t *testing.T) {
 	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, r.path(1), 10)
+	corruptFile(t, r.path(1), 10)
 	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +177,8 @@ func TestSave_SkipsSpecialFilesAndEscapingLinks(t *testing.T) {
 	}
 }
 
-// damage flips a bit of the byte at an offset, from the end when it is negative.
-func damage(t testing.TB, path string, offset int) {
+// corruptFile flips a bit of the byte at an offset, from the end when it is negative.
+func corruptFile(t testing.TB, path string, offset int) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {

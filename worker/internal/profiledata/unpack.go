@@ -30,7 +30,7 @@ type unpacker struct {
 	buffer  []byte
 	content int64
 	entries int64
-	skipped skipped
+	skipped skippedEntries
 }
 
 // writeError is an error of writing the output.
@@ -42,7 +42,7 @@ func (e writeError) Unwrap() error { return e.error }
 // unpack writes a snapshot into an empty directory. errDamaged means that the
 // snapshot is unusable; other errors do not imply that. After an error the
 // written entries are removed.
-func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skipped, error) {
+func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skippedEntries, error) {
 	from, err := openSnapshot(ctx, path)
 	if err != nil {
 		return trailer{}, nil, err
@@ -65,7 +65,7 @@ type tarReader interface {
 type counts struct{ content, entries int64 }
 
 // unpackTar is unpack for an opened version.
-func unpackTar(ctx context.Context, from tarReader, want counts, into *os.Root) (skipped, error) {
+func unpackTar(ctx context.Context, from tarReader, want counts, into *os.Root) (skippedEntries, error) {
 	u := &unpacker{ctx: ctx, from: from, want: want, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
 	err := u.run()
 	if err == nil {
@@ -222,13 +222,13 @@ func (w writeErrorFile) Write(p []byte) (int, error) {
 	return n, asWriteError(err)
 }
 
-// skipped lists omitted entries and the reasons.
-type skipped []string
+// skippedEntries lists omitted entries and the reasons.
+type skippedEntries []string
 
 // maxNamed is how many skipped entries are listed by name.
 const maxNamed = 10
 
-func (s *skipped) add(name, why string) {
+func (s *skippedEntries) add(name, why string) {
 	switch {
 	case len(*s) < maxNamed:
 		*s = append(*s, fmt.Sprintf("%.200q: %s", name, why))
@@ -237,7 +237,7 @@ func (s *skipped) add(name, why string) {
 	}
 }
 
-func (s skipped) log(logger *slog.Logger, message string) {
+func (s skippedEntries) log(logger *slog.Logger, message string) {
 	if len(s) > 0 {
 		logger.Warn(message, "entries", []string(s))
 	}

@@ -40,7 +40,7 @@ func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
 			t.Errorf("rollback to %d: %v", to, err)
 		}
 	}
-	damage(t, r.path(5), 10)
+	corruptFile(t, r.path(5), 10)
 	if _, _, err := r.Rollback(t.Context(), profileID, 5); err == nil || !strings.Contains(err.Error(), "version 5 cannot be used") {
 		t.Errorf("rollback to a damaged version: %v", err)
 	}
@@ -80,7 +80,7 @@ func TestProfiles_ListsVersions(t *testing.T) {
 	r := newFixture(t)
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(2))
-	damage(t, r.path(2), -1)
+	corruptFile(t, r.path(2), -1)
 	found, err := r.Profiles()
 	if err != nil || len(found) != 1 || found[0].ID != profileID || len(found[0].Versions) != 2 {
 		t.Fatalf("found %+v, %v", found, err)

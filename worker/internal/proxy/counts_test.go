@@ -35,7 +35,7 @@ func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 		}
 		m.open.Add(1)
 		defer m.open.Add(-1)
-		join(counted{c, m}, counted{c, m}, server)
+		join(meteredConn{c, m}, meteredConn{c, m}, server)
 		return nil
 	})
 	u, err := url.Parse(to.Server)
@@ -46,24 +46,24 @@ func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 	return to
 }
 
-type counted struct {
+type meteredConn struct {
 	net.Conn
 	meter *byteCounter
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c meteredConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.meter.received.Add(int64(n))
 	return n, err
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c meteredConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.meter.sent.Add(int64(n))
 	return n, err
 }
 
-func (c counted) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+func (c meteredConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
 
 // assertEqual waits until both counts are equal, except for bytes that are no longer
 // read.

@@ -167,7 +167,7 @@ func TestFrames_ReportWhyThereAreNone(t *testing.T) {
 		t.Errorf("without a picture: %v", err)
 	}
 	failing := newRecorded(t)
-	failing.subject.Video, failing.subject.Frames, failing.subject.Pictures = false, true, show(image.Pt(64, 48), 50*time.Millisecond)
+	failing.subject.Video, failing.subject.Frames, failing.subject.Pictures = false, true, showPictures(image.Pt(64, 48), 50*time.Millisecond)
 	if err := os.Mkdir(filepath.Join(failing.subject.Dir, recording.FramesName), 0o700); err != nil {
 		t.Fatal(err)
 	}

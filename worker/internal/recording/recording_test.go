@@ -41,8 +41,8 @@ func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
 	return r
 }
 
-// show shows pictures of one colour until the recording ends.
-func show(size image.Point, every time.Duration) func(context.Context, func(recording.Picture)) error {
+// showPictures shows pictures of one colour until the recording ends.
+func showPictures(size image.Point, every time.Duration) func(context.Context, func(recording.Picture)) error {
 	return func(ctx context.Context, show func(recording.Picture)) error {
 		pixels := make([]byte, 4*size.X*size.Y)
 		for ctx.Err() == nil {
@@ -93,7 +93,7 @@ func (r *recorded) duration(t *testing.T) time.Duration {
 
 func TestVideo_HasRealDuration(t *testing.T) {
 	r := newRecorded(t)
-	r.subject.Pictures = show(image.Pt(641, 483), time.Hour) // one picture only
+	r.subject.Pictures = showPictures(image.Pt(641, 483), time.Hour) // one picture only
 	r.start(t)
 	if _, err := r.Open(t.Context(), r.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrRunning) {
 		t.Errorf("while it is recorded: %v", err)
@@ -121,7 +121,7 @@ func TestVideo_HasRealDuration(t *testing.T) {
 func TestVideo_EndsWithoutRoom(t *testing.T) {
 	for _, reason := range []recording.Reason{recording.QuotaExceeded, recording.DiskFull} {
 		r := newRecorded(t)
-		r.subject.Pictures = show(image.Pt(320, 200), 50*time.Millisecond)
+		r.subject.Pictures = showPictures(image.Pt(320, 200), 50*time.Millisecond)
 		r.subject.CheckSpace = func() recording.Reason { return reason }
 		r.start(t)
 		if info := r.await(t); info.State != recording.Incomplete || info.Reason != reason {
@@ -142,7 +142,7 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := newRecorded(t, func(o *recording.Options) { o.FFmpeg = failing })
-	broken.subject.Pictures = show(image.Pt(320, 200), 50*time.Millisecond)
+	broken.subject.Pictures = showPictures(image.Pt(320, 200), 50*time.Millisecond)
 	broken.start(t)
 	time.AfterFunc(time.Second, func() { close(broken.done) })
 	if info := broken.await(t); info.State != recording.Incomplete || info.Reason != recording.EncoderFailed {
@@ -180,7 +180,7 @@ func slowFFmpeg(t *testing.T) string {
 func TestVideo_CountsDroppedFrames(t *testing.T) {
 	slow := slowFFmpeg(t)
 	r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
-	r.subject.Pictures = show(image.Pt(640, 480), 50*time.Millisecond)
+	r.subject.Pictures = showPictures(image.Pt(640, 480), 50*time.Millisecond)
 	r.start(t)
 	time.Sleep(3 * time.Second) // the duration of the recording
 	close(r.done)

@@ -72,8 +72,8 @@ func newObjectStore(t *testing.T) *objectStore {
 	return s
 }
 
-// storing is a worker with a store.
-type storing struct {
+// storeFixture is a worker with a store.
+type storeFixture struct {
 	*recording.Service
 	store *recording.Store
 	data  string // its directory
@@ -81,9 +81,9 @@ type storing struct {
 }
 
 // newStoring starts a worker. Another one with the same directory continues.
-func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner) *storing {
+func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner) *storeFixture {
 	t.Helper()
-	s := &storing{data: data, log: &testenv.Log{}}
+	s := &storeFixture{data: data, log: &testenv.Log{}}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	dir := func(id uuid.UUID) (string, bool) {
 		dir := filepath.Join(data, "files", id.String())
@@ -104,7 +104,7 @@ func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner)
 }
 
 // stop ends the worker at once.
-func (s *storing) stop() {
+func (s *storeFixture) stop() {
 	s.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -112,7 +112,7 @@ func (s *storing) stop() {
 }
 
 // record records a short session of an organization, and returns its directory.
-func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir string) {
+func (s *storeFixture) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir string) {
 	t.Helper()
 	id = uuid.New()
 	dir = filepath.Join(s.data, "files", id.String())
@@ -124,7 +124,7 @@ func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir st
 	}
 	done, shown := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	pictures := show(image.Pt(64, 48), 50*time.Millisecond)
+	pictures := showPictures(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
 		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, CheckSpace: func() recording.Reason { return "" },
 		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
@@ -151,7 +151,7 @@ func (s *storing) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir st
 	return id, dir
 }
 
-func (s *storing) awaitStored(t *testing.T, id uuid.UUID) {
+func (s *storeFixture) awaitStored(t *testing.T, id uuid.UUID) {
 	t.Helper()
 	testenv.Eventually(t, "the upload", func() bool {
 		info, ok := s.Info(id)
@@ -160,7 +160,7 @@ func (s *storing) awaitStored(t *testing.T, id uuid.UUID) {
 }
 
 // read returns a part of a recording, from an offset.
-func (s *storing) read(t *testing.T, id uuid.UUID, name string, offset int64) string {
+func (s *storeFixture) read(t *testing.T, id uuid.UUID, name string, offset int64) string {
 	t.Helper()
 	content, err := s.Open(t.Context(), id, name)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	two := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	for _, worker := range []*storing{one, two} {
+	for _, worker := range []*storeFixture{one, two} {
 		if info, err := worker.Find(t.Context(), id); err != nil || !info.Stored || info.State != recording.Complete || info.Bytes == 0 {
 			t.Errorf("got %+v, %v", info, err)
 		}

@@ -110,7 +110,7 @@ func (s *Store) upload(ctx context.Context, session uuid.UUID, owner Owner, dir 
 		if err != nil {
 			return sent.Load(), err
 		}
-		err = s.Bucket.Upload(ctx, owner.object(session, name), &counted{f, &sent}, &blob.WriterOptions{ContentType: contentTypes[name], MaxConcurrency: 1})
+		err = s.Bucket.Upload(ctx, owner.object(session, name), &countingReader{f, &sent}, &blob.WriterOptions{ContentType: contentTypes[name], MaxConcurrency: 1})
 		_ = f.Close()
 		if err != nil {
 			return sent.Load(), fmt.Errorf("store %s: %w", name, err)
@@ -146,14 +146,14 @@ func (s *Store) reportProgress(ctx context.Context, session uuid.UUID, sent *ato
 	return func() { cancel(); <-done }
 }
 
-// counted counts what is read.
-type counted struct {
+// countingReader counts what is read.
+type countingReader struct {
 	io.Reader
 	bytes *atomic.Int64
 }
 
 // Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.bytes.Add(int64(n))
 	return n, err

@@ -29,8 +29,8 @@ var (
 	blue = color.RGBA{B: 255, A: 255}
 )
 
-// shows reports whether the lower left of a picture has approximately this colour.
-func shows(u update, want color.RGBA) bool {
+// showsColour reports whether the lower left of a picture has approximately this colour.
+func showsColour(u update, want color.RGBA) bool {
 	if u.picture == nil {
 		return false
 	}
@@ -45,7 +45,7 @@ func (c *testClient) until(t *testing.T, want color.RGBA) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
-		if u := c.ask(t, 1); shows(u, want) {
+		if u := c.ask(t, 1); showsColour(u, want) {
 			return
 		}
 	}
@@ -59,13 +59,13 @@ func TestScreencast_SendsPageAsJPEG(t *testing.T) {
 	c.watch(t, 7, 0, -223, -26)
 	u := c.ask(t, 0)
 	t.Logf("the first picture after %v, %v", time.Since(start), u.size)
-	if u.encoding != 7 || u.size != c.size || u.picture.Bounds().Size() != c.size || !shows(u, red) {
+	if u.encoding != 7 || u.size != c.size || u.picture.Bounds().Size() != c.size || !showsColour(u, red) {
 		t.Errorf("encoding %d, %v of %v", u.encoding, u.size, c.size)
 	}
 	if want := s.eval(t, `innerWidth + 'x' + innerHeight`); want != fmt.Sprintf("%dx%d", c.size.X, c.size.Y) {
 		t.Errorf("got framebuffer size %v, page size %s", c.size, want)
 	}
-	if u := c.ask(t, 0); !shows(u, red) {
+	if u := c.ask(t, 0); !showsColour(u, red) {
 		t.Error("a full request for a still page got no update")
 	}
 }
@@ -74,7 +74,7 @@ func TestScreencast_SendsPixelsWithoutJPEGSupport(t *testing.T) {
 	s := newFixture(t, true, "/red")
 	c := screencast(t, s, rfb.Watch)
 	c.watch(t, 0)
-	if u := c.ask(t, 0); u.encoding != 0 || !shows(u, red) {
+	if u := c.ask(t, 0); u.encoding != 0 || !showsColour(u, red) {
 		t.Errorf("encoding %d", u.encoding)
 	}
 }

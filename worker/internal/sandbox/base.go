@@ -30,7 +30,7 @@ var writableDirs = []string{HomeDir, DataDir, TempDir}
 // baseConfig is the part of a sandbox that does not depend on its launch. It is
 // set up in advance, so that a launch does not wait for it.
 type baseConfig struct {
-	pieces
+	isolationParts
 	Disk int64
 
 	sockets []int // of the sandbox's network

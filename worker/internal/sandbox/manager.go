@@ -32,14 +32,14 @@ type Start func(*exec.Cmd) (end func(), err error)
 type Manager struct {
 	opts Options
 	// pieces are the isolation pieces of a sandbox.
-	pieces     pieces
+	pieces     isolationParts
 	workerDirs []string // directories with the worker's files
 	cgroups    *cgroupManager
 	report     Report
 }
 
-// pieces are the isolation pieces of a sandbox.
-type pieces struct {
+// isolationParts are the kinds of isolation of a sandbox.
+type isolationParts struct {
 	PID, Mount, Private bool
 	Network             bool
 	User                bool // inside a user namespace

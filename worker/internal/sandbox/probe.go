@@ -20,7 +20,7 @@ const cgroupsFailed = "control groups"
 // probe finds out which pieces this host supports. It creates a sandbox with all
 // pieces, and tries again without the one that failed.
 func (m *Manager) probe(ctx context.Context, start Start, found findings) error {
-	m.pieces = pieces{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
+	m.pieces = isolationParts{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
 	for range 2 * len(Pieces()) {
 		m.pieces.Mount = m.pieces.Mount && found.enabled(MountNamespace)
 		m.pieces.Private = m.pieces.Private && found.enabled(PrivateFiles)
@@ -106,10 +106,10 @@ func (m *Manager) deniedNamespace(start Start) string {
 	for _, without := range []struct {
 		piece string
 		has   bool
-		fewer func(*pieces)
+		fewer func(*isolationParts)
 	}{
-		{NetworkNamespace, m.pieces.Network, func(p *pieces) { p.Network = false }},
-		{PIDNamespace, m.pieces.PID, func(p *pieces) { p.PID = false }},
+		{NetworkNamespace, m.pieces.Network, func(p *isolationParts) { p.Network = false }},
+		{PIDNamespace, m.pieces.PID, func(p *isolationParts) { p.PID = false }},
 	} {
 		fewer := m.pieces
 		without.fewer(&fewer)
@@ -121,7 +121,7 @@ func (m *Manager) deniedNamespace(start Start) string {
 }
 
 // canStart reports whether a process can be started with these pieces.
-func (m *Manager) canStart(start Start, with pieces) bool {
+func (m *Manager) canStart(start Start, with isolationParts) bool {
 	sandbox, err := m.newSandbox(with)
 	if err != nil {
 		return false

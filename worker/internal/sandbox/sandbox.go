@@ -33,7 +33,7 @@ const (
 // Sandbox isolates one launch. It starts with a process that waits for Setup.
 type Sandbox struct {
 	manager   *Manager
-	pieces    pieces
+	pieces    isolationParts
 	conn      *net.UnixConn
 	childConn *os.File // the other end of conn, until the process has started
 	cgroup    *cgroup
@@ -69,13 +69,13 @@ type Mount struct {
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
 func (m *Manager) NewSandbox() (*Sandbox, error) { return m.newSandbox(m.pieces) }
 
-func (m *Manager) newSandbox(with pieces) (*Sandbox, error) {
+func (m *Manager) newSandbox(with isolationParts) (*Sandbox, error) {
 	conn, childConn, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	r := &Sandbox{manager: m, pieces: with, conn: conn, childConn: childConn}
-	if err := send(context.Background(), conn, baseConfig{pieces: with, Disk: m.opts.Disk}); err != nil { // the socket buffer is empty: this does not block
+	if err := send(context.Background(), conn, baseConfig{isolationParts: with, Disk: m.opts.Disk}); err != nil { // the socket buffer is empty: this does not block
 		r.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -101,7 +101,7 @@ func (s *Sandbox) Command(read, write, stderr *os.File) *exec.Cmd {
 }
 
 // sysProcAttr returns the namespaces that a process starts in.
-func (p pieces) sysProcAttr() *syscall.SysProcAttr {
+func (p isolationParts) sysProcAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
 	if p.Mount {
 		a.Cloneflags |= unix.CLONE_NEWNS

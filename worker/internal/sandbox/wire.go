@@ -58,7 +58,7 @@ const privateDescriptors = 3
 
 // descriptorCount returns how many descriptors come with the response to a setup
 // request.
-func (p *pieces) descriptorCount() (n int) {
+func (p *isolationParts) descriptorCount() (n int) {
 	if p.Private {
 		n += privateDescriptors
 	}

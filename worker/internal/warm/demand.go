@@ -25,28 +25,28 @@ const (
 
 // demand is the recent demand for kinds. Older claims count less.
 type demand[K comparable] struct {
-	weights      map[K]weight
-	rates        map[K]weight // arrivals in the last rateWindow
-	settledRates map[K]weight // those of them that need a settled browser
+	weights      map[K]decayingWeight
+	rates        map[K]decayingWeight // arrivals in the last rateWindow
+	settledRates map[K]decayingWeight // those of them that need a settled browser
 	stocks       map[K]stock
 	last         time.Time // time of the last claim, or the start of the pool
 	everAsked    bool      // there was at least one claim
 }
 
 func newDemand[K comparable]() demand[K] {
-	return demand[K]{weights: map[K]weight{}, rates: map[K]weight{}, settledRates: map[K]weight{}, stocks: map[K]stock{}}
+	return demand[K]{weights: map[K]decayingWeight{}, rates: map[K]decayingWeight{}, settledRates: map[K]decayingWeight{}, stocks: map[K]stock{}}
 }
 
-type weight struct {
+type decayingWeight struct {
 	value float64
 	at    time.Time
 }
 
-func (w weight) now(now time.Time) float64 {
+func (w decayingWeight) now(now time.Time) float64 {
 	return w.value * math.Exp2(-now.Sub(w.at).Seconds()/halfLife.Seconds())
 }
 
-func (w weight) inWindow(now time.Time) float64 {
+func (w decayingWeight) inWindow(now time.Time) float64 {
 	return w.value * math.Exp(-now.Sub(w.at).Seconds()/rateWindow.Seconds())
 }
 
@@ -57,10 +57,10 @@ type stock struct {
 }
 
 func (d *demand[K]) record(kind K, settled bool, now time.Time) {
-	d.weights[kind] = weight{d.weights[kind].now(now) + 1, now}
-	d.rates[kind] = weight{d.rates[kind].inWindow(now) + 1, now}
+	d.weights[kind] = decayingWeight{d.weights[kind].now(now) + 1, now}
+	d.rates[kind] = decayingWeight{d.rates[kind].inWindow(now) + 1, now}
 	if settled {
-		d.settledRates[kind] = weight{d.settledRates[kind].inWindow(now) + 1, now}
+		d.settledRates[kind] = decayingWeight{d.settledRates[kind].inWindow(now) + 1, now}
 	}
 	d.last, d.everAsked = now, true
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/warm"
 )
 
-// arrive claims browsers of a kind at regular times and returns how many were ready.
-func arrive(p *pool, kind string, between, duration time.Duration) (found, all int) {
+// claimRegularly claims browsers of a kind at regular times and returns how many were ready.
+func claimRegularly(p *pool, kind string, between, duration time.Duration) (found, all int) {
 	return arriveNeeding(p, kind, false, between, duration)
 }
 
@@ -30,7 +30,7 @@ func TestPool_HoldsUnderSteadyLaunches(t *testing.T) {
 	withPool(t, func(o *options) { o.Max = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
 		advance(5 * time.Second)
 		m.setLoad(func(l *warm.Load) { l.CPUs, l.Launching, l.CPUPercent = 2, 1, 95 })
-		if found, all := arrive(p, "first", 150*time.Millisecond, 3*time.Minute); float64(found) < 0.98*float64(all) {
+		if found, all := claimRegularly(p, "first", 150*time.Millisecond, 3*time.Minute); float64(found) < 0.98*float64(all) {
 			t.Errorf("%d of %d launches found a browser: %+v", found, all, p.Stats())
 		}
 		if m.maxConcurrent() > 2 {
@@ -53,7 +53,7 @@ func TestPool_HoldsUnderSteadyLaunches(t *testing.T) {
 func TestPool_ShrinksToMinimumAfterDemand(t *testing.T) {
 	withPool(t, func(o *options) { o.Max = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
 		m.setLoad(func(l *warm.Load) { l.CPUs = 2 })
-		arrive(p, "first", 150*time.Millisecond, time.Minute)
+		claimRegularly(p, "first", 150*time.Millisecond, time.Minute)
 		advance(time.Minute)
 		if got := ready(p)["first"]; got != 5 {
 			t.Errorf("got %d ready a minute after the last launch, want 5", got)
@@ -97,13 +97,13 @@ func TestPool_EachRegularKindHasItsStock(t *testing.T) {
 		found, all := 0, 0
 		for range 20 {
 			ask(p, "shell")
-			arrive(p, "full", 500*time.Millisecond, 2500*time.Millisecond)
+			claimRegularly(p, "full", 500*time.Millisecond, 2500*time.Millisecond)
 			if s, miss := p.Claim("shell", false); miss == "" {
 				s.die()
 				found++
 			}
 			all++
-			arrive(p, "full", 500*time.Millisecond, 2500*time.Millisecond)
+			claimRegularly(p, "full", 500*time.Millisecond, 2500*time.Millisecond)
 		}
 		advance(time.Second)
 		if found < all-1 {
@@ -137,7 +137,7 @@ func TestPool_DemandIsBoundedByMemory(t *testing.T) {
 // for its launch, but not long.
 func TestPool_LaunchInProgressGoesFirst(t *testing.T) {
 	withPool(t, nil, func(t *testing.T, p *pool, m *fakeStarter) {
-		arrive(p, "first", time.Second, 10*time.Second)
+		claimRegularly(p, "first", time.Second, 10*time.Second)
 		m.setLoad(func(l *warm.Load) { l.Launching = 1 })
 		starts := m.starts()
 		claim(t, p)

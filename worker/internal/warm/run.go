@@ -158,7 +158,7 @@ func (p *Pool[K, S]) startsAtOnce(kind K, load Load) int {
 	return max(load.CPUs, 1)
 }
 
-// inBurst reports whether there is a burst of launches, or was a moment ago.
+// inBurst reports whether there is a burst of launches, or was one recently.
 func (p *Pool[K, S]) inBurst(load Load, now time.Time) bool {
 	if load.Launching > maxLaunching*max(load.CPUs, 1) {
 		p.lastBurst = now

@@ -30,8 +30,8 @@ const (
 	minEnds   = 10
 )
 
-// deaths is how often the database is killed.
-func deaths() int { return testenv.Depth(2, 5) }
+// killCount is how often the database is killed.
+func killCount() int { return testenv.Depth(2, 5) }
 
 // acknowledgedCalls are the calls that clients got an answer to.
 type acknowledgedCalls struct {
@@ -50,7 +50,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	}
 	org := uuid.Must(uuid.NewV7())
 	acknowledged := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
-	for death := range deaths() {
+	for death := range killCount() {
 		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 		if err != nil {
 			t.Fatal(err)
@@ -67,8 +67,8 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 	}
 	defer server.Stop(context.Background())
 	acknowledged.compare(t, server.DSN(), org)
-	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", deaths(), acknowledged.grants, len(acknowledged.ended), acknowledged.failures)
-	if acknowledged.grants < deaths()*minGrants || len(acknowledged.ended) < deaths()*minEnds || acknowledged.failures < deaths() {
+	t.Logf("killed %d times: %d grants and %d ends acknowledged, %d calls failed, none lost", killCount(), acknowledged.grants, len(acknowledged.ended), acknowledged.failures)
+	if acknowledged.grants < killCount()*minGrants || len(acknowledged.ended) < killCount()*minEnds || acknowledged.failures < killCount() {
 		t.Error("too few calls")
 	}
 }

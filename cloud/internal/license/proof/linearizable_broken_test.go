@@ -22,12 +22,12 @@ import (
 type defect int
 
 const (
-	sound         defect = iota // none; shows that the others are rejected for their defect only
-	unlocked                    // counts first, then inserts
-	hasty                       // answers before the commit
-	doubly                      // a repeated end of a session counts twice
-	forgetful                   // the slot of a cancelled caller is not released
-	approximately               // returns an outdated count
+	noDefect    defect = iota // none; shows that the others are rejected for their defect only
+	unlocked                  // counts first, then inserts
+	earlyAnswer               // answers before the commit
+	doubleEnd                 // a repeated end of a session counts twice
+	leakedSlot                // the slot of a cancelled caller is not released
+	staleCount                // returns an outdated count
 )
 
 // plainLimiter is a simple limiter on the same tables.
@@ -41,7 +41,7 @@ func (l *plainLimiter) Close() error { l.commits.Wait(); return nil }
 
 // in runs fn in a transaction that ignores cancellation of the caller.
 func (l *plainLimiter) in(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
-	if l.defect != hasty {
+	if l.defect != earlyAnswer {
 		return pg.InTx(context.WithoutCancel(ctx), l.db, fn)
 	}
 	tx, err := l.db.BeginTxx(context.WithoutCancel(ctx), nil)
@@ -109,7 +109,7 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 			return err
 		}
 		grant.Current++
-		if l.defect == approximately {
+		if l.defect == staleCount {
 			grant.Current = seen.Current + 1
 		}
 		if _, err := tx.Exec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, req.OrgID); err != nil {
@@ -120,7 +120,7 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 			grant.SlotID, req.OrgID, req.SessionID, req.ProfileID, req.MachineID, req.BootID)
 		return err
 	})
-	if l.defect == forgetful && ctx.Err() != nil {
+	if l.defect == leakedSlot && ctx.Err() != nil {
 		return license.Grant{}, ctx.Err()
 	}
 	return grant, err
@@ -148,7 +148,7 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 				VALUES ($1, $2, $3, 'released', now(), now(), now(), 'ended', now(), 'exited', $4)`, uuid.New(), report.OrgID, report.SessionID, report.EndReason)
 			return err
 		}
-		if err != nil || row.State == "released" && l.defect != doubly {
+		if err != nil || row.State == "released" && l.defect != doubleEnd {
 			return err
 		}
 		if row.Reason == nil {
@@ -178,12 +178,12 @@ func TestLinearizability_DetectsBrokenLimiters(t *testing.T) {
 		defect defect
 		want   porcupine.CheckResult
 	}{
-		"a sound limiter":                               {sound, porcupine.Ok},
+		"no defect":                                     {noDefect, porcupine.Ok},
 		"counts and then inserts":                       {unlocked, porcupine.Illegal},
-		"answers before it commits":                     {hasty, porcupine.Illegal},
-		"counts an end twice":                           {doubly, porcupine.Illegal},
-		"keeps the slots of cancelled callers":          {forgetful, porcupine.Illegal},
-		"answers with an outdated number of held slots": {approximately, porcupine.Illegal},
+		"answers before it commits":                     {earlyAnswer, porcupine.Illegal},
+		"counts an end twice":                           {doubleEnd, porcupine.Illegal},
+		"keeps the slots of cancelled callers":          {leakedSlot, porcupine.Illegal},
+		"answers with an outdated number of held slots": {staleCount, porcupine.Illegal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var verdict porcupine.CheckResult

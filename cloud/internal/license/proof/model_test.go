@@ -41,11 +41,11 @@ type model struct {
 	slots    map[session]slot
 	machines map[machine]machineState
 	late     map[bootKey]supersededBoot
-	queue    []place // in order of arrival
+	queue    []queuedLaunch // in order of arrival
 }
 
-// place is a launch that waits for a slot.
-type place struct {
+// queuedLaunch is a launch that waits for a slot.
+type queuedLaunch struct {
 	session session
 	lease   int
 }
@@ -135,15 +135,15 @@ func (m *model) overtakes(q authorize) bool {
 func (m *model) enqueue(of session) (position int) {
 	if !slices.Contains(m.waiting(), of) {
 		m.dequeue(of)
-		m.queue = append(m.queue, place{session: of})
+		m.queue = append(m.queue, queuedLaunch{session: of})
 	}
-	at := slices.IndexFunc(m.queue, func(p place) bool { return p.session == of })
+	at := slices.IndexFunc(m.queue, func(p queuedLaunch) bool { return p.session == of })
 	m.queue[at].lease = m.now + queueTTL
 	return slices.Index(m.waiting(), of) + 1
 }
 
 func (m *model) dequeue(of session) {
-	m.queue = slices.DeleteFunc(m.queue, func(p place) bool { return p.session == of })
+	m.queue = slices.DeleteFunc(m.queue, func(p queuedLaunch) bool { return p.session == of })
 }
 
 // usage returns the counter of an answer, which includes the call's own slot.

@@ -38,19 +38,19 @@ func (c fastClock) Now() time.Time {
 func speedUp(d time.Duration) time.Duration { return d / speedup }
 
 // fastTimeSQL overrides PostgreSQL's time functions for connections whose search_path
-// begins with hasty. Event ids keep real time, like slot ids, because retention uses
+// begins with fast_clock. Event ids keep real time, like slot ids, because retention uses
 // them.
 const fastTimeSQL = `
-CREATE SCHEMA hasty;
-GRANT USAGE ON SCHEMA hasty TO PUBLIC;
-CREATE FUNCTION hasty.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+CREATE SCHEMA fast_clock;
+GRANT USAGE ON SCHEMA fast_clock TO PUBLIC;
+CREATE FUNCTION fast_clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
 	SELECT timestamptz '%[1]s' + %[2]d * (pg_catalog.clock_timestamp() - timestamptz '%[1]s') $$;
-CREATE FUNCTION hasty.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS $$
+CREATE FUNCTION fast_clock.now() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS $$
 	SELECT timestamptz '%[1]s' + %[2]d * (pg_catalog.now() - timestamptz '%[1]s') $$;
-CREATE FUNCTION hasty.license_event_id(timestamptz) RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+CREATE FUNCTION fast_clock.license_event_id(timestamptz) RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
 	SELECT public.license_event_id(pg_catalog.clock_timestamp()) $$;
-ALTER TABLE public.license_events ALTER COLUMN id SET DEFAULT hasty.license_event_id(NULL),
-	ALTER COLUMN at SET DEFAULT hasty.clock_timestamp(), ALTER COLUMN last_at SET DEFAULT hasty.clock_timestamp()`
+ALTER TABLE public.license_events ALTER COLUMN id SET DEFAULT fast_clock.license_event_id(NULL),
+	ALTER COLUMN at SET DEFAULT fast_clock.clock_timestamp(), ALTER COLUMN last_at SET DEFAULT fast_clock.clock_timestamp()`
 
 // soak is a cloud of three replicas with a simulated fleet, in simulated time, on a
 // durable server.
@@ -118,7 +118,7 @@ func newSoak(t *testing.T, hosts, calm int) *soak {
 	}
 	s.admin.MustExec(fmt.Sprintf(fastTimeSQL, s.clock.began.UTC().Format(time.RFC3339Nano), speedup))
 	for range replicas {
-		pool := dbtest.Open(t, server.DSN()+"&search_path=hasty,pg_catalog,public", pg.Options{Role: pg.AllRole, MaxOpen: 6})
+		pool := dbtest.Open(t, server.DSN()+"&search_path=fast_clock,pg_catalog,public", pg.Options{Role: pg.AllRole, MaxOpen: 6})
 		service, err := license.New(t.Context(), pool, noObserver{}, slog.New(s.warnings), license.Options{
 			Clock: s.clock, ReapGrace: speedUp(90 * time.Second), AuditEvery: time.Minute, ReclaimEvery: time.Second,
 		})

@@ -79,13 +79,13 @@ export default async ({ base, data, newUser, settled, findings, overflow, screen
     const other = await page.evaluate((address) => fetch(address).then((r) => r.status), `${base}/sessions/${data.other}/recording/events`);
     expect(other === 401, `the recording of another session: ${other}`);
 
-    const stranger = await newUser({ colorScheme: scheme, viewport: { width, height: 900 } });
-    await stranger.goto(link);
-    await stranger.getByLabel('Worker key').waitFor();
-    await stranger.getByLabel('Worker key').fill(data.workerKey);
-    await stranger.getByRole('button', { name: 'Sign in' }).click();
-    await stranger.locator('video').waitFor();
-    await stranger.context().close();
+    const otherUser = await newUser({ colorScheme: scheme, viewport: { width, height: 900 } });
+    await otherUser.goto(link);
+    await otherUser.getByLabel('Worker key').waitFor();
+    await otherUser.getByLabel('Worker key').fill(data.workerKey);
+    await otherUser.getByRole('button', { name: 'Sign in' }).click();
+    await otherUser.locator('video').waitFor();
+    await otherUser.context().close();
     await page.context().close();
   }
   const user = await newUser();

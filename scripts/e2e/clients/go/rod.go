@@ -25,7 +25,7 @@ func byRod(ctx context.Context, in input) (visit, error) {
 	if err := browser.Connect(); err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
-	seen, err := look(browser, in)
+	seen, err := readPage(browser, in)
 	if err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
@@ -35,7 +35,7 @@ func byRod(ctx context.Context, in input) (visit, error) {
 	return seen, nil
 }
 
-func look(browser *rod.Browser, in input) (visit, error) {
+func readPage(browser *rod.Browser, in input) (visit, error) {
 	version, err := browser.Version()
 	if err != nil {
 		return visit{}, err

@@ -1,4 +1,4 @@
-"""Runs schemathesis on one API: run_surface.py cloud|worker DIRECTORY. Writes the statistics to the directory."""
+"""Runs schemathesis on one API: run_api.py cloud|worker DIRECTORY. Writes the statistics to the directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import allowed_findings
 import checks
 import hooks
-from api import read_seed
+from api_client import read_seed
 from cloud import CloudFixture
 from fixture import Fixture
 from request_statistics import RequestStatistics
@@ -19,13 +19,13 @@ from worker import WorkerFixture
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-def main(surface: str, directory: Path) -> int:
+def main(api: str, directory: Path) -> int:
     import schemathesis.cli
 
     seed = read_seed()
-    url = os.environ["CLOUD_URL" if surface == "cloud" else "WORKER_URL"]
-    fixture: Fixture = CloudFixture(seed) if surface == "cloud" else WorkerFixture(seed)
-    allowed, _ = allowed_findings.read(surface)
+    url = os.environ["CLOUD_URL" if api == "cloud" else "WORKER_URL"]
+    fixture: Fixture = CloudFixture(seed) if api == "cloud" else WorkerFixture(seed)
+    allowed, _ = allowed_findings.read(api)
     statistics, random_seed, started = RequestStatistics(), int(os.environ["CONTRACT_SEED"]), time.monotonic()
     hooks.register(fixture, allowed, statistics, random_seed)
     checks.register(fixture)
@@ -39,7 +39,7 @@ def main(surface: str, directory: Path) -> int:
     finally:
         fixture.clean_up()
         matched = [entry.matched for entry in allowed]
-        statistics.write(directory / f"{surface}.json", matched=matched, seconds=time.monotonic() - started)
+        statistics.write(directory / f"{api}.json", matched=matched, seconds=time.monotonic() - started)
     return status
 
 
