@@ -77,6 +77,7 @@ type Browser struct {
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
 	freezer       *freezer
+	preload       delayedTask   // of a warm browser
 	files         *files.Launch // nil without Options.Files
 	downloads     *downloads
 	conn          *cdp.Conn
@@ -254,6 +255,7 @@ func (b *Browser) supervise() {
 	b.exit.DisplayLost = b.displayLost()
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
+	_ = b.preload.stop(context.Background()) // ends with the connection
 	b.emul.wait()
 	b.downloads.wait()
 	b.origins.wait()

@@ -61,6 +61,9 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 	if cold := s.StartupSettings(); cold != nil {
 		return fmt.Errorf("settings %v can be applied only at the start", cold)
 	}
+	if err := b.preload.stop(ctx); err != nil {
+		return err
+	}
 	if s.TimezoneID != "" {
 		if err := b.changeTimezone(ctx, s.TimezoneID); err != nil {
 			return err
@@ -146,20 +149,4 @@ func (b *Browser) closeTabs(ctx context.Context, tabs []string) error {
 		}
 	}
 	return nil
-}
-
-// pageTargets returns the target ids of the browser's tabs.
-func (b *Browser) pageTargets(ctx context.Context) (ids []string, err error) {
-	var list struct {
-		TargetInfos []struct{ TargetID, Type string }
-	}
-	if err := b.conn.Call(ctx, "", "Target.getTargets", nil, &list); err != nil {
-		return nil, err
-	}
-	for _, t := range list.TargetInfos {
-		if t.Type == "page" {
-			ids = append(ids, t.TargetID)
-		}
-	}
-	return ids, nil
 }

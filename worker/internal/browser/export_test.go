@@ -15,6 +15,10 @@ func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)
 }
 
+// TimezonePreloaded returns a channel that is closed when a warm browser has read its time
+// zone in advance.
+func TimezonePreloaded(b *Browser) <-chan struct{} { return b.preload.ended }
+
 // DetourAfter is detourAfter.
 const DetourAfter = detourAfter
 

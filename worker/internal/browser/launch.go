@@ -97,7 +97,7 @@ func (b *Browser) start(ctx context.Context) error {
 	}
 	b.origins.start(b.conn)
 	if b.spec.Warm {
-		return b.awaitFirstPage(ctx)
+		return b.startWarm(ctx)
 	}
 	if b.spec.defersFirstPage() { // the first tab is blank
 		if err := b.prepareFirstPage(ctx, &b.spec); err != nil {

@@ -44,6 +44,28 @@ func TestSettled_NoticesTimezone(t *testing.T) {
 	}
 }
 
+// TestPreloadTimezone checks that a warm browser reads its time zone while it waits for its
+// launch, and that its zone can be changed afterwards.
+func TestPreloadTimezone(t *testing.T) {
+	r := newIsolatedFixture(t).withShell(t)
+	b := r.launchWarm(t, r.spec("preload"))
+	select {
+	case <-browser.TimezonePreloaded(b):
+	case <-time.After(30 * time.Second):
+		t.Fatal("the time zone was not read")
+	}
+	spec := r.spec("preload")
+	spec.TimezoneID = "Asia/Tokyo"
+	eventually(t, 30*time.Second, "the browser to settle", b.Settled)
+	if err := b.Configure(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, b)
+	if got := zoneOf(t, c, c.attach(t, c.pages(t)[0].TargetID)); got != "Asia/Tokyo -540" {
+		t.Errorf("got time zone %s", got)
+	}
+}
+
 func TestWatchesInode(t *testing.T) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {

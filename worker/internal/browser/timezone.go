@@ -35,29 +35,23 @@ func (b *Browser) changeTimezone(ctx context.Context, zone string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timezoneTimeout)
 	defer cancel()
-	clocks, err := b.timezonePages(ctx)
-	defer b.detachFrom(ctx, clocks)
+	sessions, err := b.attachToPages(ctx)
+	defer b.detach(ctx, sessions)
+	if err != nil {
+		return fmt.Errorf("time zone: %w", err)
+	}
+	pages, err := b.timezonePages(ctx, sessions)
 	if err != nil {
 		return fmt.Errorf("time zone: %w", err)
 	}
 	if err := b.sandbox.SetTimezone(zone); err != nil {
 		return err
 	}
-	for _, c := range clocks {
-		change := timezoneChange{read: c.zone, set: b.sandbox.SetTimezone, before: c.before, zone: zone, detourAfter: detourAfter}
+	for _, p := range pages {
+		change := timezoneChange{read: p.zone, set: b.sandbox.SetTimezone, before: p.before, zone: zone, detourAfter: detourAfter}
 		if err := change.await(ctx); err != nil {
 			return fmt.Errorf("time zone: %w", err)
 		}
-	}
-	return nil
-}
-
-// awaitFirstPage waits until the first page of a warm browser answers.
-func (b *Browser) awaitFirstPage(ctx context.Context) error {
-	pages, err := b.timezonePages(ctx)
-	b.detachFrom(ctx, pages)
-	if err != nil {
-		return fmt.Errorf("first page: %w", err)
 	}
 	return nil
 }
@@ -69,38 +63,24 @@ type timezonePage struct {
 	before  string // the zone that it was in
 }
 
-// timezonePages attaches to all pages. With an error it returns those attached
-// so far.
-func (b *Browser) timezonePages(ctx context.Context) (clocks []timezonePage, err error) {
-	pages, err := b.pageTargets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range pages {
-		var in struct{ SessionID string }
-		if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": id, "flatten": true}, &in); err != nil {
-			return clocks, err
+// timezonePages asks pages for their zone.
+func (b *Browser) timezonePages(ctx context.Context, sessions []string) ([]timezonePage, error) {
+	pages := make([]timezonePage, 0, len(sessions))
+	for _, session := range sessions {
+		p := timezonePage{conn: b.conn, session: session}
+		var err error
+		if p.before, err = p.zone(ctx); err != nil {
+			return nil, err
 		}
-		c := timezonePage{conn: b.conn, session: in.SessionID}
-		if c.before, err = c.zone(ctx); err != nil {
-			return append(clocks, c), err
-		}
-		clocks = append(clocks, c)
+		pages = append(pages, p)
 	}
-	return clocks, nil
+	return pages, nil
 }
 
-// detachFrom detaches from pages.
-func (b *Browser) detachFrom(ctx context.Context, pages []timezonePage) {
-	for _, p := range pages {
-		_ = b.conn.Call(ctx, "", "Target.detachFromTarget", object{"sessionId": p.session}, nil)
-	}
-}
-
-func (c timezonePage) zone(ctx context.Context) (string, error) {
+func (p timezonePage) zone(ctx context.Context) (string, error) {
 	var answer struct{ Result struct{ Value string } }
 	question := object{"expression": "Intl.DateTimeFormat().resolvedOptions().timeZone", "returnByValue": true}
-	err := c.conn.Call(ctx, c.session, "Runtime.evaluate", question, &answer)
+	err := p.conn.Call(ctx, p.session, "Runtime.evaluate", question, &answer)
 	return answer.Result.Value, err
 }
 
