@@ -36,6 +36,7 @@ func TestDashboard(t *testing.T) {
 		{"faults", e.testFaults},
 		{"handover", e.testHandover},
 		{"recording", e.testRecording},
+		{"files", e.testFiles},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,6 +207,17 @@ func (e dashboardTest) testRecording(t *testing.T) {
 	decode(t, e.begin(t, console, "recording", map[string]any{
 		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id,
 	}).result(t), &found)
+	for _, finding := range found {
+		t.Error(finding)
+	}
+}
+
+// testFiles launches browsers with an engine in the console and saves their files.
+func (e dashboardTest) testFiles(t *testing.T) {
+	w, console := e.startConsole(t, e.key)
+	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: "With files", BrowserVersion: e.worker.newestVersion(t)})
+	var found []string
+	decode(t, e.begin(t, console, "console-files", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &found)
 	for _, finding := range found {
 		t.Error(finding)
 	}

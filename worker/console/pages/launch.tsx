@@ -3,7 +3,7 @@ import { useEffect, useId, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { launchProfile } from "../../../gen/web/worker-rules";
 import { send } from "../../../shared/web/api/client";
-import { CheckField, TextArea, TextField, useForm, type Form } from "../../../shared/web/forms/form";
+import { CheckField, SelectField, TextArea, TextField, useForm, type Form } from "../../../shared/web/forms/form";
 import { Button, ButtonLink, CodeBlock, Notice, Segments, toast, useAddress } from "../../../shared/web/ui";
 import { api, slowApi, type Schema } from "../api";
 import { liveQuery } from "../live";
@@ -167,20 +167,33 @@ function ProfileId({ form }: { form: Form<LaunchValues> }) {
 }
 
 function BrowserPanel({ form }: { form: Form<LaunchValues> }) {
-  const builds = useVersions().data?.builds ?? [];
-  const { spec, browser, source } = form.values;
-  const wanted = source === "spec" ? spec["browserVersion"] : undefined;
-  const build = builds.find((b) => String(b.browserVersion) === wanted);
   return (
     <section class="panel stack">
       <h2>{texts.browser}</h2>
+      <SelectField
+        form={form}
+        name="browser.engine"
+        label={texts.engine}
+        hint={texts.engineHint}
+        empty={texts.engineDefault}
+        options={texts.engines}
+      />
       <CheckField form={form} name="browser.headless" label={texts.headless} hint={texts.headlessHint} />
-      {build && !build.headful && browser["headless"] === false && (
-        <Notice tone="wait">{texts.noHeadful(String(build.browserVersion))}</Notice>
-      )}
+      <NoWindow values={form.values} />
       <TextArea form={form} name="browser.startUrls" label={texts.startUrls} hint={texts.startUrlsHint} rows={2} />
     </section>
   );
+}
+
+/** Says why the selected browser cannot run in a window. */
+function NoWindow({ values: { spec, browser, source } }: { values: LaunchValues }) {
+  const builds = useVersions().data?.builds ?? [];
+  if (browser["headless"] !== false) return null;
+  if (browser["engine"] === "headless-shell") return <Notice tone="wait">{texts.shellHasNoWindow}</Notice>;
+  const wanted = source === "spec" ? spec["browserVersion"] : undefined;
+  const found = builds.filter((b) => String(b.browserVersion) === wanted);
+  if (found.length === 0 || found.some((b) => b.headful)) return null;
+  return <Notice tone="wait">{texts.noHeadful(String(wanted))}</Notice>;
 }
 
 function Footer({ form }: { form: Form<LaunchValues> }) {

@@ -42,6 +42,7 @@ const fields = [
   "browser.maxDurationSeconds",
   "browser.idleTimeoutSeconds",
   "browser.keepAlive",
+  "browser.keepFiles",
   "browser.userAgent",
   "browser.args",
   "browser.permissions",
@@ -187,6 +188,7 @@ function LimitOptions({ form }: Props) {
         <NumberField form={form} name="browser.idleTimeoutSeconds" label={texts.idle} hint={texts.idleHint} />
       </div>
       <CheckField form={form} name="browser.keepAlive" label={texts.keepAlive} hint={texts.keepAliveHint} />
+      <CheckField form={form} name="browser.keepFiles" label={texts.keepFiles} hint={texts.keepFilesHint} />
     </Group>
   );
 }

@@ -59,6 +59,7 @@ export function requestOf(values: LaunchValues): Fields {
     startUrls: lines(browser["startUrls"]),
     args: lines(browser["args"]),
     keepAlive: browser["keepAlive"] || undefined,
+    keepFiles: browser["keepFiles"] || undefined,
   });
   if (values.proxy === "none") request["proxyOverride"] = null;
   if (values.proxy === "custom") request["proxyOverride"] = pruned(values.proxyOverride) ?? {};

@@ -85,12 +85,18 @@ export function RecordingButton({ session, onOpen }: { session: Session } & Pick
   );
 }
 
+/** Whether a browser has a window, or is a headless shell. */
+export function modeOf({ engine, headless }: Session): string {
+  if (engine === "headless-shell") return texts.shell;
+  return headless ? texts.headless : texts.windowed;
+}
+
 /** The kind of browser: version, mode and bundle. */
 export function BrowserBadges({ session }: { session: Session }) {
   return (
     <span class="row session-badges">
       <Badge>{texts.browser(session.browserVersion)}</Badge>
-      <Badge>{session.headless ? texts.headless : texts.windowed}</Badge>
+      <Badge>{modeOf(session)}</Badge>
       {session.bundle && <Badge>{session.bundle.name}</Badge>}
     </span>
   );

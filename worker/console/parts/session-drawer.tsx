@@ -18,11 +18,13 @@ import {
 import { api, type Schema } from "../api";
 import { statusQuery } from "../live";
 import { texts } from "../texts/sessions";
+import { Section } from "./drawer-section";
 import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
-import { RecordingButton, durationOf } from "./session-card";
+import { RecordingButton, durationOf, modeOf } from "./session-card";
+import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
@@ -85,11 +87,12 @@ function Content({ session }: { session: Session }) {
           <Section title={t.share}>
             <ViewTicketForm launchId={session.launchId} />
           </Section>
-          <Section title={t.files}>
+          <Section title={t.page}>
             <PageFiles session={session} />
           </Section>
         </>
       )}
+      <SessionFiles session={session} />
       <Section title={t.metadata}>
         <Labels metadata={session.metadata} />
       </Section>
@@ -97,15 +100,6 @@ function Content({ session }: { session: Session }) {
         <Timeline session={session} />
       </Section>
     </>
-  );
-}
-
-function Section({ title, children }: { title: string; children: ComponentChildren }) {
-  return (
-    <section class="stack tight drawer-section">
-      <h3>{title}</h3>
-      {children}
-    </section>
   );
 }
 
@@ -165,10 +159,7 @@ function factsOf(session: Session): [string, ComponentChildren][] {
   const { fact } = t;
   const start = session.start.warm ? t.warm : t.cold(session.start.coldReasons);
   const facts: [string, ComponentChildren][] = [
-    [
-      fact.browser,
-      `${texts.browser(session.browserVersion)}, ${(session.headless ? texts.headless : texts.windowed).toLowerCase()}`,
-    ],
+    [fact.browser, `${texts.browser(session.browserVersion)}, ${modeOf(session).toLowerCase()}`],
     [fact.bundle, session.bundle?.name ?? fact.noBundle],
     [fact.start, start],
     [fact.started, <Time at={session.startedAt} />],

@@ -12,12 +12,19 @@ function toneOf(session: Session): Tone | undefined {
   return bad.has(session.endReason) ? "bad" : undefined;
 }
 
-/** The status of a session. */
+/** The status of a session. A frozen browser runs, too. */
 export function SessionStatus({ session }: { session: Session }) {
   return (
-    <Badge tone={toneOf(session)} dot>
-      {texts.status(session)}
-    </Badge>
+    <>
+      <Badge tone={toneOf(session)} dot>
+        {texts.status(session)}
+      </Badge>
+      {session.frozen && (
+        <span title={texts.frozenHint}>
+          <Badge>{texts.frozen}</Badge>
+        </span>
+      )}
+    </>
   );
 }
 

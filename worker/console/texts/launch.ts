@@ -46,6 +46,15 @@ export const texts = {
   name: "Name",
   nameHint: "Shown in the session list.",
   browser: "Browser",
+  engine: "Engine",
+  engineHint:
+    "The headless shell starts faster and needs less memory. It has no window, no DevTools, no extensions and no persistent data.",
+  engineDefault: "As the profile or the worker has it",
+  engines: [
+    ["chromium", "Chromium, complete"],
+    ["headless-shell", "Headless shell"],
+  ] as [string, string][],
+  shellHasNoWindow: "The headless shell has no window. Select Headless or another engine.",
   headless: "Headless",
   headlessHint:
     "Without it, the browser runs in a window on its own virtual display, and the live view shows the window.",
@@ -84,7 +93,7 @@ export const texts = {
   proxyBypassHint: "Hosts that the browser reaches directly.",
   headers: "Extra HTTP headers",
   ignoreErrors: "Ignore HTTPS errors",
-  limitsGroup: "Time limits",
+  limitsGroup: "Limits",
   timeout: "Start timeout in milliseconds",
   timeoutHint: "Default 30000.",
   maxDuration: "Maximum duration in seconds",
@@ -93,6 +102,8 @@ export const texts = {
   idleHint: "Without client activity, the worker ends the browser.",
   keepAlive: "Keep alive",
   keepAliveHint: "Only for launches over /launch: the browser keeps running when the socket closes.",
+  keepFiles: "Keep files",
+  keepFilesHint: "The downloads and uploads can be saved after the end, for FILES_RETENTION.",
   advancedGroup: "Advanced",
   userAgent: "User agent",
   args: "Command-line arguments",

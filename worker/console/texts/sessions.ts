@@ -1,6 +1,8 @@
 import type { Schema } from "../api";
 
 type EndReason = NonNullable<Schema<"BrowserSession">["endReason"]>;
+type FileSource = Schema<"LaunchFileSource">;
+type FileState = Schema<"LaunchFileState">;
 type NotSaved = NonNullable<Schema<"BrowserSession">["dataNotSavedReason"]>;
 
 const endReasons: Record<EndReason, string> = {
@@ -22,6 +24,17 @@ const notSaved: Record<NotSaved, string> = {
   disk_full: "the disk of the worker is full",
   timeout: "saving took too long",
   error: "an error occurred; see the log of the worker",
+};
+
+const sources: Record<FileSource, string> = { download: "Download", upload: "Upload" };
+
+const fileStates: Record<FileState, string> = {
+  in_progress: "in progress",
+  complete: "complete",
+  canceled: "canceled or interrupted",
+  failed: "failed",
+  quota_exceeded: "canceled: larger than LAUNCH_FILES_MB",
+  disk_full: "canceled: the disk of the worker is full",
 };
 
 const steps: Record<Schema<"TimelineStepName">, string> = {
@@ -75,6 +88,9 @@ export const texts = {
   endReason: (reason: EndReason | null) => (reason === null ? "" : endReasons[reason]),
   exitCode: (code: number) => (code < 0 ? `signal ${-code}` : `exit code ${code}`),
   browser: (version: number) => `Chromium ${version}`,
+  shell: "Headless shell",
+  frozen: "Frozen",
+  frozenHint: "No client uses the browser. It continues with the next connection or request.",
   headless: "Headless",
   windowed: "Windowed",
   started: "Started",
@@ -129,7 +145,15 @@ export const texts = {
     ] as [string, string][],
     go: "Go",
     loaded: (title: string) => (title ? `Loaded: ${title}` : "The page is loaded."),
-    files: "Save the page",
+    page: "Save the page",
+    files: "Files",
+    noFiles: "The browser has no downloads and no uploads.",
+    filesList: "Files of the session",
+    moreFiles: (count: number) => `The list shows the newest ${count} files.`,
+    saveFile: (name: string) => `Save ${name}`,
+    saveFiles: "Save all as an archive",
+    source: (source: FileSource) => sources[source],
+    state: (state: FileState) => fileStates[state],
     pdf: "PDF",
     png: "Screenshot of the whole page",
     facts: "Facts",
