@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from cloud_base import CloudBase
-from fixture import GeneratedRequest, operation_id
+from fixture import MAX_LAUNCH_WAIT, GeneratedRequest, operation_id
 
 MACHINES = 5  # the number of machine ids in requests
 _MACHINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -147,6 +147,7 @@ class ResourceRequests(CloudBase):
 
     def _prepare_authorize(self, request: GeneratedRequest) -> None:
         self._set_machine_id(request)
+        request.shorten_wait(MAX_LAUNCH_WAIT)
         body = request.case.body
         if isinstance(body, dict) and "profileId" in body and request.random_bool(0.8):
             request.set_body_fields(profileId=self._shared_profile)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlparse
 import requests
 
 from api_client import ApiClient, ApiError
-from fixture import Fixture, GeneratedRequest, operation_id
+from fixture import MAX_LAUNCH_WAIT, Fixture, GeneratedRequest, operation_id
 from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 
 _WEBDRIVER_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
@@ -251,6 +251,7 @@ class WorkerFixture(Fixture):
             request.set_query_parameters(browserVersion=self._seed["browserVersion"])
 
     def _prepare_profile_launch(self, request: GeneratedRequest) -> None:
+        request.shorten_wait(MAX_LAUNCH_WAIT)
         body = request.case.body
         if not isinstance(body, dict):
             return
@@ -306,6 +307,7 @@ class WorkerFixture(Fixture):
             request.set_path_parameters(extensionId=self._store_extension())
 
     def _prepare_browser_launch(self, request: GeneratedRequest) -> None:
+        request.shorten_wait(MAX_LAUNCH_WAIT)
         if request.identity.name == "organization env" or request.random_bool(0.6):
             request.case.query = {"env": self._environment(request)}
         elif "profileId" in request.case.query and request.random_bool(0.8):
@@ -410,11 +412,7 @@ class WorkerFixture(Fixture):
 
     def _prepare_handover(self, request: GeneratedRequest) -> None:
         self._ensure_handover(request)
-        # The maximum wait is as long as the timeout of a request, so a valid wait is replaced by a short one. The wait
-        # can be a number or a string.
-        wait = str(request.case.query.get("waitSeconds", ""))
-        if re.fullmatch(r"[0-9]{1,2}", wait) and 1 < int(wait) <= _MAX_HANDOVER_WAIT:
-            request.set_query_parameters(waitSeconds="1")
+        request.shorten_wait(_MAX_HANDOVER_WAIT)
 
     def _prepare_capture(self, request: GeneratedRequest) -> None:
         if "targetId" in request.case.query and request.authorized and request.random_bool(0.8):
