@@ -255,7 +255,7 @@ func (b *Browser) supervise() {
 	b.exit.DisplayLost = b.displayLost()
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
-	_ = b.preload.stop(context.Background()) // ends with the connection
+	b.preload.close() // ends with the connection
 	b.emul.wait()
 	b.downloads.wait()
 	b.origins.wait()

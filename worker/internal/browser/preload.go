@@ -66,7 +66,14 @@ func (d *delayedTask) stop(ctx context.Context) error {
 	}
 }
 
-// prevent reports whether the function will not run and has not run.
+// close is like stop, but waits without a limit.
+func (d *delayedTask) close() {
+	if !d.prevent() {
+		<-d.ended
+	}
+}
+
+// prevent stops the timer and reports whether the function will not run and has not run.
 func (d *delayedTask) prevent() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,6 +43,7 @@ func TestDelayedTask_StopWaitsForEnd(t *testing.T) {
 		t.Errorf("stop while the function runs: %v", err)
 	}
 	close(end)
+	task.close()
 	for range 2 {
 		if err := task.stop(t.Context()); err != nil || !ended {
 			t.Errorf("stop: %v, the function has ended: %v", err, ended)
