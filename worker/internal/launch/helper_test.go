@@ -81,12 +81,15 @@ func (c *fakeCloud) VerifyKey(_ context.Context, key session.OrganizationKey) er
 	return c.keyRefusal
 }
 
-func (c *fakeCloud) Started(_ context.Context, s session.Session) error {
+func (c *fakeCloud) Started(ctx context.Context, s session.Session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.started = append(c.started, s)
 	if c.starting != nil {
 		c.starting()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	return c.onStart
 }

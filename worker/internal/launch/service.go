@@ -159,7 +159,8 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 // reportStart reports the running session. It ends the session if the cloud refuses
 // it or the client has disconnected.
 func (s *Service) reportStart(ctx context.Context, run *running) (session.Session, error) {
-	if err := s.Reports.Started(ctx, run.session); err != nil {
+	// A report is not canceled with its client: it would be sent again.
+	if err := s.Reports.Started(context.WithoutCancel(ctx), run.session); err != nil {
 		run.requestEnd(session.License)
 		<-run.done
 		return session.Session{}, err
