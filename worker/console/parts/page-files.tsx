@@ -1,7 +1,8 @@
 import { useMutation } from "@tanstack/preact-query";
-import { Button, ErrorNotice, download } from "../../../shared/web/ui";
+import { ErrorNotice, download } from "../../../shared/web/ui";
 import { sendFile, slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
+import { SaveButton } from "./save-button";
 
 type Kind = "pdf" | "png";
 const t = texts.drawer;
@@ -25,31 +26,24 @@ function fetchFile(launchId: string, kind: Kind): Promise<Blob> {
 
 /** Saves the page that was active last as a PDF or an image. */
 export function PageFiles({ session }: { session: Schema<"BrowserSession"> }) {
-  const { mutate, isPending, variables, error } = useMutation({
+  const saving = useMutation({
     mutationFn: async (kind: Kind) => {
       const file = await fetchFile(session.launchId, kind);
       const time = new Date().toISOString().slice(0, 19).replaceAll(":", "-");
       download(`${session.id.slice(0, 8)}-${time}.${kind}`, file);
     },
   });
-  const button = (kind: Kind, label: string) => (
-    <Button
-      size="small"
-      icon="download"
-      busy={isPending && variables === kind}
-      disabled={isPending}
-      onClick={() => mutate(kind)}
-    >
-      {label}
-    </Button>
-  );
   return (
     <>
       <div class="row">
-        {button("pdf", t.pdf)}
-        {button("png", t.png)}
+        <SaveButton saving={saving} item="pdf">
+          {t.pdf}
+        </SaveButton>
+        <SaveButton saving={saving} item="png">
+          {t.png}
+        </SaveButton>
       </div>
-      {error ? <ErrorNotice error={error} /> : null}
+      {saving.error ? <ErrorNotice error={saving.error} /> : null}
     </>
   );
 }

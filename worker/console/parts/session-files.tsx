@@ -2,11 +2,12 @@ import { useMutation, useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
 import { detailInterval, poll } from "../../../shared/web/api/query";
-import { Button, ErrorNotice, Loaded, Time, download } from "../../../shared/web/ui";
+import { ErrorNotice, Loaded, Time, download } from "../../../shared/web/ui";
 import { api, sendFile, slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { Section } from "./drawer-section";
 import { formatBytes } from "./format";
+import { SaveButton } from "./save-button";
 
 type Session = Schema<"BrowserSession">;
 type File = Schema<"LaunchFile">;
@@ -45,7 +46,7 @@ function fetchContent(sessionId: string, file: File | undefined): Promise<Blob> 
 }
 
 function Files({ session, items, more }: { session: Session; items: File[]; more: boolean }) {
-  const { mutate, isPending, variables, error } = useMutation({
+  const saving = useMutation({
     mutationFn: async (file: File | undefined) => {
       const content = await fetchContent(session.id, file);
       download(file?.name ?? `${session.id.slice(0, 8)}-files.zip`, content);
@@ -58,34 +59,19 @@ function Files({ session, items, more }: { session: Session; items: File[]; more
         {items.map((file) => (
           <li key={file.id} class="row apart">
             <Description file={file} />
-            {file.state === "complete" && (
-              <Button
-                size="small"
-                icon="download"
-                aria-label={t.saveFile(file.name)}
-                busy={isPending && variables?.id === file.id}
-                disabled={isPending}
-                onClick={() => mutate(file)}
-              />
-            )}
+            {file.state === "complete" && <SaveButton saving={saving} item={file} label={t.saveFile(file.name)} />}
           </li>
         ))}
       </ul>
       {more && <p class="faint small">{t.moreFiles(items.length)}</p>}
       {items.some((file) => file.state === "complete") && (
         <div class="row">
-          <Button
-            size="small"
-            icon="download"
-            busy={isPending && variables === undefined}
-            disabled={isPending}
-            onClick={() => mutate(undefined)}
-          >
+          <SaveButton saving={saving} item={undefined}>
             {t.saveFiles}
-          </Button>
+          </SaveButton>
         </div>
       )}
-      {error ? <ErrorNotice error={error} /> : null}
+      {saving.error ? <ErrorNotice error={saving.error} /> : null}
     </>
   );
 }
