@@ -109,6 +109,14 @@ func decode(t *testing.T, result json.RawMessage, into any) {
 	}
 }
 
+// reportFindings fails the test with the findings of a scenario.
+func reportFindings(t *testing.T, found []string) {
+	t.Helper()
+	for _, finding := range found {
+		t.Error(finding)
+	}
+}
+
 // testMembers invites a member, who accepts with a new account and sees no billing.
 // Then the owner takes a role away while the other user's page is open.
 func (e dashboardTest) testMembers(t *testing.T) {
@@ -161,15 +169,11 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 	decode(t, e.run(t, "accessibility", map[string]any{
 		"user": e.credentials(), "profile": profile, "session": e.session.Id, "screens": screens,
 	}), &found)
-	for _, finding := range found {
-		t.Error(finding)
-	}
+	reportFindings(t, found)
 	w, console := e.startConsole(t, e.key)
 	session := w.launch(t, e.newLaunchRequest(t, true))
 	decode(t, e.begin(t, console, "console-accessibility", map[string]any{"workerKey": w.key, "session": session.Id}).result(t), &found)
-	for _, finding := range found {
-		t.Error(finding)
-	}
+	reportFindings(t, found)
 }
 
 // testHandover hands a browser of Playwright to a person, who finds it in the console.
@@ -186,9 +190,7 @@ func (e dashboardTest) testHandover(t *testing.T) {
 	decode(t, e.begin(t, console, "handover", map[string]any{
 		"workerKey": w.key, "automation": *automated.WebSocketDebuggerUrl, "reason": "Résoudre le <captcha> عربى",
 	}).result(t), &result)
-	for _, finding := range result.Found {
-		t.Error(finding)
-	}
+	reportFindings(t, result.Found)
 	for i, title := range []string{"clicked light", "clicked dark"} {
 		if len(result.Outcomes) != 2 || result.Outcomes[i].Outcome != "done" || result.Outcomes[i].Seconds <= 0 || result.Outcomes[i].Title != title {
 			t.Fatalf("got the outcomes %+v", result.Outcomes)
@@ -207,9 +209,7 @@ func (e dashboardTest) testRecording(t *testing.T) {
 	decode(t, e.begin(t, console, "recording", map[string]any{
 		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id,
 	}).result(t), &found)
-	for _, finding := range found {
-		t.Error(finding)
-	}
+	reportFindings(t, found)
 }
 
 // testFiles launches browsers with an engine in the console and saves their files.
@@ -218,9 +218,7 @@ func (e dashboardTest) testFiles(t *testing.T) {
 	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: "With files", BrowserVersion: e.worker.newestVersion(t)})
 	var found []string
 	decode(t, e.begin(t, console, "console-files", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &found)
-	for _, finding := range found {
-		t.Error(finding)
-	}
+	reportFindings(t, found)
 }
 
 // testFaults tests that nothing typed is lost when the service fails, when the session
