@@ -29,8 +29,6 @@ func (e dashboardTest) testProfileVersions(t *testing.T) {
 	versions(2)
 	var found []string
 	decode(t, e.run(t, "profile-versions", map[string]any{"user": a.credentials(), "profile": id, "machine": "keeps-versions"}), &found)
-	for _, finding := range found {
-		t.Error(finding)
-	}
+	reportFindings(t, found)
 	versions(0)
 }
