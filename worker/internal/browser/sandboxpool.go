@@ -92,18 +92,13 @@ func (r *sandboxPool) refill() {
 	}
 	r.creating = true
 	r.work.Go(func() {
-		made, err := r.create()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.creating = false
-		switch {
-		case err != nil:
+		created, err := r.create()
+		if err != nil {
 			r.log.Error("failed to prepare a sandbox", "error", err) // the next launch tries again
-		case r.closed:
-			made.discard()
-		default:
-			r.ready = made
 		}
+		r.mu.Lock()
+		r.creating, r.ready = false, created // close waits for this function
+		r.mu.Unlock()
 	})
 }
 

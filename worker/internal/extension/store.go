@@ -3,6 +3,7 @@ package extension
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -213,29 +214,40 @@ func (s *Store) List() []Extension {
 // Delete removes an extension from the list. Its files remain until the last browser
 // that uses them has ended. Errors: NotFound.
 func (s *Store) Delete(id string) error {
+	unused, err := s.markDeleted(id)
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(unused) // nothing for ""
+}
+
+// markDeleted removes an extension from the list. It returns what removeUnused returns.
+func (s *Store) markDeleted(id string) (unused string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.all[id]
 	if found == nil || found.deleted {
-		return fault.Missing("extension")
+		return "", fault.Missing("extension")
 	}
 	if err := os.Remove(filepath.Join(s.dir(id), infoFile)); err != nil {
-		return fmt.Errorf("delete extension: %w", err)
+		return "", fmt.Errorf("delete extension: %w", err)
 	}
 	found.deleted = true
 	return s.removeUnused(found)
 }
 
-// removeUnused removes the files of a deleted extension that no browser uses.
-func (s *Store) removeUnused(one *stored) error {
+// removeUnused removes a deleted extension that no browser uses from the store. It returns a directory that the caller
+// removes without the lock, or "". The directory gets another name, because the extension can be added again meanwhile.
+func (s *Store) removeUnused(one *stored) (unused string, err error) {
 	if !one.deleted || one.uses > 0 {
-		return nil
+		return "", nil
 	}
 	delete(s.all, one.ID)
-	if err := os.RemoveAll(s.dir(one.ID)); err != nil {
-		return fmt.Errorf("remove extension: %w", err)
+	unused = s.dir(newPrefix + rand.Text())
+	if err := os.Rename(s.dir(one.ID), unused); err != nil {
+		return "", fmt.Errorf("remove extension: %w", err)
 	}
-	return nil
+	return unused, nil
 }
 
 // Use returns the directory of an extension's files, which exists until release is
@@ -253,9 +265,10 @@ func (s *Store) Use(id string) (dir string, release func(), err error) {
 
 func (s *Store) release(one *stored) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	one.uses--
-	if err := s.removeUnused(one); err != nil {
+	unused, err := s.removeUnused(one)
+	s.mu.Unlock()
+	if err := cmp.Or(err, os.RemoveAll(unused)); err != nil {
 		s.opts.Logger.Error("failed to remove the files of an extension", "id", one.ID, "error", err)
 	}
 }

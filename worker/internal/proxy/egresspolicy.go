@@ -143,9 +143,14 @@ type endpoint struct {
 	port     uint16
 	resolver *net.Resolver // nil: the system's
 
-	mu         sync.Mutex
-	resolvedAt time.Time
-	addresses  []netip.Addr
+	lookup sync.Mutex // held by the caller that resolves the name
+	last   atomic.Pointer[resolution]
+}
+
+// resolution is what a name was resolved to.
+type resolution struct {
+	time      time.Time
+	addresses []netip.Addr
 }
 
 func (e *endpoint) matches(a netip.Addr, local *localAddresses) bool {
@@ -153,11 +158,17 @@ func (e *endpoint) matches(a netip.Addr, local *localAddresses) bool {
 	return slices.Contains(known, a) || slices.ContainsFunc(known, local.contains) && local.contains(a)
 }
 
+// resolve returns the addresses of the endpoint. Only the first callers wait for a lookup; during a later one, the others
+// use the earlier addresses.
 func (e *endpoint) resolve() []netip.Addr {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.resolvedAt.IsZero() && time.Since(e.resolvedAt) < endpointTTL {
-		return e.addresses
+	if e.last.Load() == nil {
+		e.lookup.Lock()
+	} else if e.isFresh() || !e.lookup.TryLock() {
+		return e.last.Load().addresses
+	}
+	defer e.lookup.Unlock()
+	if e.isFresh() { // another caller has resolved the name
+		return e.last.Load().addresses
 	}
 	found := literalAddresses(e.name)
 	if len(found) == 0 {
@@ -165,13 +176,20 @@ func (e *endpoint) resolve() []netip.Addr {
 		defer cancel()
 		found = lookupHost(ctx, e.resolver, e.name)
 	}
-	if e.resolvedAt = time.Now(); len(found) > 0 {
-		e.addresses = nil
-		for _, a := range found {
-			e.addresses = append(e.addresses, a.Unmap().WithZone(""))
-		}
+	next := &resolution{time: time.Now()}
+	for _, a := range found {
+		next.addresses = append(next.addresses, a.Unmap().WithZone(""))
 	}
-	return e.addresses
+	if last := e.last.Load(); last != nil && len(found) == 0 { // the lookup has failed
+		next.addresses = last.addresses
+	}
+	e.last.Store(next)
+	return next.addresses
+}
+
+func (e *endpoint) isFresh() bool {
+	last := e.last.Load()
+	return last != nil && time.Since(last.time) < endpointTTL
 }
 
 // lookupHost resolves a name; a nil resolver means the system resolver.
