@@ -85,7 +85,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	})
 	w.sockets.Register(w.web)
 	w.mcp = mcp.New(mcp.Options{
-		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Address: w.address, WorkerKey: key.Matches,
+		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Logs: w.logs, Address: w.address, WorkerKey: key.Matches,
 		Parse: launchParser(guard), Version: program.Version, Logger: logger,
 	})
 	w.mcp.Register(w.web)

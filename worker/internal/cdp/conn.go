@@ -42,6 +42,8 @@ type Event struct {
 	SessionID string
 	Method    string
 	Params    json.RawMessage
+
+	Flushed chan struct{} // set only in the event of Flush, whose receiver closes it
 }
 
 // Conn is a connection to one browser. It is safe for concurrent use.
@@ -258,14 +260,8 @@ func (c *Conn) dispatch(m message) {
 	}
 	e := Event{SessionID: m.SessionID, Method: m.Method, Params: m.Params}
 	for s := range c.subs {
-		if !s.matches(e.Method) {
-			continue
-		}
-		select {
-		case s.queue <- e:
-		default:
-			s.finish(ErrLagged)
-			delete(c.subs, s)
+		if s.matches(e.Method) {
+			s.deliver(e)
 		}
 	}
 }

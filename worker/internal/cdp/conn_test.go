@@ -223,3 +223,46 @@ func TestConn_InvalidMessageEndsConnection(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestFlush_WaitsForReceiver(t *testing.T) {
+	c, p := dial(t)
+	s := c.Subscribe(10, "A.x")
+	for n := range 3 {
+		p.send(`{"method":"A.x","params":{"n":%d}}`, n)
+	}
+	go func() {
+		f := p.read(t)
+		p.send(`{"id":%d,"result":{}}`, f.ID)
+	}()
+	if err := c.Call(within(t), "", "Test.ping", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	handled := 0
+	go func() {
+		for e := range s.Events() {
+			if e.Flushed != nil {
+				close(e.Flushed)
+				continue
+			}
+			handled++
+		}
+	}()
+	if err := s.Flush(within(t)); err != nil || handled != 3 {
+		t.Errorf("%d events were handled, %v; want 3", handled, err)
+	}
+	s.Close()
+	if err := s.Flush(within(t)); err != nil {
+		t.Errorf("after Close: %v", err)
+	}
+	full := c.Subscribe(1, "A.x")
+	full.Flush(canceled(t))
+	if err := full.Flush(within(t)); !errors.Is(err, cdp.ErrLagged) {
+		t.Errorf("with a full queue: %v, want lagged", err)
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

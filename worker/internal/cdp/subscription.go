@@ -1,6 +1,7 @@
 package cdp
 
 import (
+	"context"
 	"errors"
 	"slices"
 )
@@ -49,6 +50,37 @@ func (s *Subscription) Close() {
 	defer s.conn.mu.Unlock()
 	delete(s.conn.subs, s)
 	s.finish(nil)
+}
+
+// Flush waits until the receiver has handled the events that were received so far: it queues an event with Flushed. It
+// returns the error of the subscription if that has ended.
+func (s *Subscription) Flush(ctx context.Context) error {
+	e := Event{Flushed: make(chan struct{})}
+	s.conn.mu.Lock()
+	if !s.ended {
+		s.deliver(e)
+	}
+	ended, err := s.ended, s.err
+	s.conn.mu.Unlock()
+	if ended {
+		return err
+	}
+	select {
+	case <-e.Flushed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// deliver queues an event, or ends the subscription if its queue is full. The caller holds the connection's lock.
+func (s *Subscription) deliver(e Event) {
+	select {
+	case s.queue <- e:
+	default:
+		s.finish(ErrLagged)
+		delete(s.conn.subs, s)
+	}
 }
 
 func (s *Subscription) matches(method string) bool {

@@ -25,19 +25,29 @@ func (s *Service) storageState(c echo.Context, v access.AuthorizedRequest) error
 	if err := q.err(); err != nil {
 		return err
 	}
-	ctx, done, err := s.beginTask(c.Request().Context(), v, stateTimeout)
+	state, err := s.State(c.Request().Context(), v.Browser, databases)
 	if err != nil {
 		return err
-	}
-	defer done()
-	state, err := readState(ctx, v.Browser, databases)
-	if err != nil {
-		return s.toFault(v, err)
 	}
 	return c.JSON(http.StatusOK, struct {
 		Success bool               `json:"success"`
 		Data    storagestate.State `json:"data"`
 	}{true, state})
+}
+
+// State returns the cookies and the storage of a browser, with the databases of its pages on request.
+func (s *Service) State(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {
+	v := access.AuthorizedRequest{Browser: of}
+	ctx, done, err := s.beginTask(ctx, v, stateTimeout)
+	if err != nil {
+		return storagestate.State{}, err
+	}
+	defer done()
+	state, err := readState(ctx, of, databases)
+	if err != nil {
+		return state, s.toFault(v, err)
+	}
+	return state, nil
 }
 
 func readState(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {

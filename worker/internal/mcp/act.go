@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -22,6 +24,16 @@ type typeInput struct {
 	onElement
 	Text   string `json:"text" jsonschema:"the new content of the field; empty clears it"`
 	Submit bool   `json:"submit,omitempty" jsonschema:"press Enter afterwards"`
+}
+
+type fillInput struct {
+	onBrowser
+	Fields []fieldInput `json:"fields" jsonschema:"the fields, in order"`
+}
+
+type fieldInput struct {
+	Ref   string `json:"ref" jsonschema:"reference of the field in the latest snapshot, such as e12"`
+	Value string `json:"value" jsonschema:"the text, the label or value of the option, or true or false for a checkbox or radio button"`
 }
 
 type keyInput struct {
@@ -54,6 +66,9 @@ func (s *Service) addInputTools(server *sdk.Server) {
 			return p.pressKeys(ctx, p.tab, "Enter")
 		})
 	})
+	addPageTool(s, server, "fill_form", "Fill several fields of the latest snapshot: text fields, lists of options, checkboxes and radio buttons.", func(ctx context.Context, p pageCall, in fillInput) (result, error) {
+		return p.fillForm(ctx, in.Fields)
+	})
 	addPageTool(s, server, "press_key", "Press a key, which goes to the focused element of the page.", func(ctx context.Context, p pageCall, in keyInput) (result, error) {
 		if err := p.pressKeys(ctx, p.tab, in.Key); err != nil {
 			return result{}, err
@@ -64,11 +79,65 @@ func (s *Service) addInputTools(server *sdk.Server) {
 		return p.act(ctx, in.Ref, false, func(e element) error { return p.choose(ctx, p.tab, e, in.Ref, in.Values) })
 	})
 	addPageTool(s, server, "hover", "Move the pointer over an element of the latest snapshot.", func(ctx context.Context, p pageCall, in hoverInput) (result, error) {
-		return p.act(ctx, in.Ref, false, func(e element) error {
-			_, err := p.hover(ctx, p.tab, e, in.Ref)
-			return err
-		})
+		return p.act(ctx, in.Ref, false, func(e element) error { return p.hover(ctx, p.tab, e, in.Ref) })
 	})
+}
+
+// checkedState returns whether a checkbox or radio button is checked, "" for other elements.
+const checkedState = `function() {
+  if (this.nodeType !== 1) return '';
+  if (this.tagName === 'INPUT') return ['checkbox', 'radio'].includes(this.type) ? String(this.checked) : '';
+  return ['checkbox', 'radio', 'switch'].includes(this.getAttribute('role')) ? String(this.getAttribute('aria-checked') === 'true') : '';
+}`
+
+// fillForm fills fields. If a reference is not valid, it changes nothing.
+func (p pageCall) fillForm(ctx context.Context, fields []fieldInput) (result, error) {
+	if len(fields) == 0 {
+		return result{}, toolError("fields: must have at least one field.")
+	}
+	elements := make([]element, len(fields))
+	var invalid []string
+	for i, f := range fields {
+		var err error
+		if elements[i], err = p.find(ctx, p.tab, f.Ref); err != nil {
+			invalid = append(invalid, p.service.describe(err, p.browser).Error())
+		}
+	}
+	if len(invalid) > 0 {
+		return result{}, toolError(joinLines(invalid...))
+	}
+	for i, f := range fields {
+		if err := p.fill(ctx, elements[i], f); err != nil {
+			if _, ok := errors.AsType[toolError](err); ok && i > 0 {
+				return result{}, toolError(fmt.Sprintf("%s The %d fields before it are filled.", err, i))
+			}
+			return result{}, err
+		}
+	}
+	return result{}, p.settle(ctx, p.tab)
+}
+
+func (p pageCall) fill(ctx context.Context, e element, f fieldInput) error {
+	var kind, checked string
+	if err := p.apply(ctx, p.tab, e, f.Ref, checkedState, &checked); err != nil {
+		return err
+	}
+	if checked != "" {
+		if f.Value != "true" && f.Value != "false" {
+			return toolError(fmt.Sprintf("The value of %s must be true or false.", f.Ref))
+		}
+		if checked == f.Value {
+			return nil
+		}
+		return p.click(ctx, p.tab, e, f.Ref, 1)
+	}
+	if err := p.apply(ctx, p.tab, e, f.Ref, fieldKind, &kind); err != nil {
+		return err
+	}
+	if kind == "select" {
+		return p.choose(ctx, p.tab, e, f.Ref, []string{f.Value})
+	}
+	return p.typeText(ctx, p.tab, e, f.Ref, f.Value)
 }
 
 // act acts on an element and waits for what follows. A tab that the action closes is no

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	maxMessage   = 32 << 20 // bytes of a CDP message
-	eventQueue   = 4096
-	pollInterval = 25 * time.Millisecond
+	maxMessage    = 32 << 20 // bytes of a CDP message
+	eventQueue    = 4096
+	enableTimeout = 2 * time.Second // of a tab; a busy one is not awaited
+	pollInterval  = 25 * time.Millisecond
 )
 
 var (
@@ -41,9 +42,10 @@ type browser struct {
 	keepAlive bool
 	busy      chan struct{} // a semaphore of one
 
-	conn   *cdp.Conn     // nil until the first tool
-	files  *files.Launch // set with conn
-	events sync.WaitGroup
+	conn         *cdp.Conn         // nil until the first tool
+	subscription *cdp.Subscription // set with conn, as files
+	files        *files.Launch
+	events       sync.WaitGroup
 
 	mu      sync.Mutex
 	tabs    []*tab // in order of opening
@@ -67,6 +69,9 @@ type tab struct {
 	dialogs       []string // shown since the last result
 	reported      bool     // a result has mentioned the tab
 	snapshot      map[string]element
+	requests      []networkRequest     // the newest
+	picture       picture              // the latest screenshot
+	dragged       chan json.RawMessage // gets the data of a drag; nil if none is awaited
 }
 
 // embedded is a frame of another site than its parent.
@@ -89,8 +94,10 @@ func (b *browser) connect(ctx context.Context, to access.Browser) error {
 		return err
 	}
 	events := b.conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Page.javascriptDialogOpening",
-		"Page.frameStartedLoading", "Page.frameStoppedLoading", "Inspector.targetCrashed")
+		"Page.frameStartedLoading", "Page.frameStoppedLoading", "Inspector.targetCrashed", "Input.dragIntercepted",
+		"Network.requestWillBeSent", "Network.responseReceived", "Network.loadingFailed")
 	conn := b.conn
+	b.subscription = events
 	b.events.Go(func() {
 		for e := range events.Events() {
 			b.handle(conn, e)
@@ -180,7 +187,14 @@ func (b *browser) awaitTab(ctx context.Context, target string) (*tab, error) {
 		}
 		return found != nil
 	})
-	return found, err
+	if err != nil {
+		return found, err
+	}
+	limited, cancel := context.WithTimeout(ctx, enableTimeout)
+	defer cancel()
+	// Otherwise a page that is opened now would send its first requests unrecorded.
+	_ = b.call(limited, found, "Network.enable", nil, nil)
+	return found, ctx.Err()
 }
 
 // poll waits until ok.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -17,6 +18,11 @@ func (b *browser) handle(conn *cdp.Conn, e cdp.Event) {
 	var p struct {
 		SessionID, FrameID, Type, Message string
 		TargetInfo                        targetInfo
+		Data                              json.RawMessage
+	}
+	if e.Flushed != nil {
+		close(e.Flushed)
+		return
 	}
 	if json.Unmarshal(e.Params, &p) != nil {
 		return
@@ -30,6 +36,13 @@ func (b *browser) handle(conn *cdp.Conn, e cdp.Event) {
 	case e.Method == "Target.detachedFromTarget":
 		b.detached(p.SessionID)
 	case t == nil:
+	case strings.HasPrefix(e.Method, "Network."):
+		t.recordRequest(e)
+	case e.Method == "Input.dragIntercepted":
+		select {
+		case t.dragged <- p.Data:
+		default: // nobody awaits it
+		}
 	case e.Method == "Page.javascriptDialogOpening":
 		accept := p.Type == "alert" || p.Type == "beforeunload" || t.acceptDialogs
 		t.dialogs = append(t.dialogs, dialogNote(p.Type, p.Message, accept))
@@ -70,6 +83,7 @@ func (b *browser) attached(conn *cdp.Conn, in *tab, parent, session string, info
 	default:
 		return
 	}
+	post(conn, session, "Network.enable", nil)
 	post(conn, session, "Target.setAutoAttach", cdp.AutoAttach(false, "iframe"))
 }
 

@@ -75,18 +75,26 @@ func (b *browser) mouse(ctx context.Context, t *tab, kind string, at point, clic
 	return b.call(ctx, t, "Input.dispatchMouseEvent", params, nil)
 }
 
-// hover moves the pointer over an element and returns where it is.
-func (b *browser) hover(ctx context.Context, t *tab, e element, ref string) (point, error) {
+// hover moves the pointer over an element.
+func (b *browser) hover(ctx context.Context, t *tab, e element, ref string) error {
 	at, err := b.locate(ctx, t, e, ref)
 	if err != nil {
-		return at, err
+		return err
 	}
-	return at, b.mouse(ctx, t, "mouseMoved", at, 0)
+	return b.mouse(ctx, t, "mouseMoved", at, 0)
 }
 
 // click clicks an element, once or twice.
 func (b *browser) click(ctx context.Context, t *tab, e element, ref string, times int) error {
-	at, err := b.hover(ctx, t, e, ref)
+	at, err := b.locate(ctx, t, e, ref)
+	if err != nil {
+		return err
+	}
+	return b.clickAt(ctx, t, at, times)
+}
+
+func (b *browser) clickAt(ctx context.Context, t *tab, at point, times int) error {
+	err := b.mouse(ctx, t, "mouseMoved", at, 0)
 	for i := 1; i <= times && err == nil; i++ {
 		if err = b.mouse(ctx, t, "mousePressed", at, i); err == nil {
 			err = b.mouse(ctx, t, "mouseReleased", at, i)

@@ -19,15 +19,16 @@ const launchTimeout = 3 * time.Minute
 const maxWait = 600
 
 type launchInput struct {
-	ProfileID      string   `json:"profileId,omitempty" jsonschema:"id (UUID) of the profile whose identity and data the browser uses; without it the browser has a temporary profile"`
-	BrowserVersion int      `json:"browserVersion,omitempty" jsonschema:"major version of the browser; only without profileId"`
-	OS             string   `json:"os,omitempty" jsonschema:"operating system that the browser shows to pages: windows, macos, linux or android; only without profileId"`
-	Locale         string   `json:"locale,omitempty" jsonschema:"language of the browser, such as de-DE"`
-	Headless       *bool    `json:"headless,omitempty" jsonschema:"false gives the browser a window that a person can view; default true"`
-	Proxy          string   `json:"proxy,omitempty" jsonschema:"proxy of this browser, such as socks5://user:password@host:1080"`
-	WaitSeconds    int      `json:"waitSeconds,omitempty" jsonschema:"how long to wait for a free slot, up to 600; default 0"`
-	Extensions     []string `json:"extensions,omitempty" jsonschema:"ids of extensions of the worker that the browser loads"`
-	KeepAlive      bool     `json:"keepAlive,omitempty" jsonschema:"true keeps the browser running after this session has ended"`
+	ProfileID      string         `json:"profileId,omitempty" jsonschema:"id (UUID) of the profile whose identity and data the browser uses; without it the browser has a temporary profile"`
+	BrowserVersion int            `json:"browserVersion,omitempty" jsonschema:"major version of the browser; only without profileId"`
+	OS             string         `json:"os,omitempty" jsonschema:"operating system that the browser shows to pages: windows, macos, linux or android; only without profileId"`
+	Locale         string         `json:"locale,omitempty" jsonschema:"language of the browser, such as de-DE"`
+	Headless       *bool          `json:"headless,omitempty" jsonschema:"false gives the browser a window that a person can view; default true"`
+	Proxy          string         `json:"proxy,omitempty" jsonschema:"proxy of this browser, such as socks5://user:password@host:1080"`
+	WaitSeconds    int            `json:"waitSeconds,omitempty" jsonschema:"how long to wait for a free slot, up to 600; default 0"`
+	State          map[string]any `json:"state,omitempty" jsonschema:"cookies and storage to start with, as storage_state returns them (Playwright's storageState)"`
+	Extensions     []string       `json:"extensions,omitempty" jsonschema:"ids of extensions of the worker that the browser loads"`
+	KeepAlive      bool           `json:"keepAlive,omitempty" jsonschema:"true keeps the browser running after this session has ended"`
 }
 
 // body returns the launch as the body of POST /sessions/profile.
@@ -55,6 +56,9 @@ func (in launchInput) body() ([]byte, error) {
 	}
 	if len(in.Extensions) > 0 {
 		browser["extensions"] = in.Extensions
+	}
+	if in.State != nil {
+		browser["state"] = in.State
 	}
 	if in.WaitSeconds != 0 {
 		body["waitSeconds"] = in.WaitSeconds

@@ -20,7 +20,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/storagestate"
 )
 
 const (
@@ -41,6 +43,12 @@ type Launches interface {
 type Pages interface {
 	Navigate(ctx context.Context, of access.Browser, request workerapi.NavigateRequest) (workerapi.Navigation, error)
 	Preview(ctx context.Context, of access.Browser, targetID string, side int) (jpeg []byte, err error)
+	State(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error)
+}
+
+// Logs has the console messages of pages.
+type Logs interface {
+	Open(ctx context.Context, of access.Browser) (*pagelog.Log, error)
 }
 
 // Options configures a Service.
@@ -48,6 +56,7 @@ type Options struct {
 	Launches  Launches
 	Browsers  access.Finder
 	Pages     Pages
+	Logs      Logs
 	Address   access.Address
 	WorkerKey func(key string) bool // compares in constant time
 	// Parse reads and validates a launch, the body of POST /sessions/profile. Its

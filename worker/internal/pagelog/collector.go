@@ -35,6 +35,10 @@ func collect(ctx context.Context, conn *cdp.Conn, log *Log) (*collector, error) 
 		"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
 	c.work.Go(func() {
 		for e := range events.Events() {
+			if e.Flushed != nil {
+				close(e.Flushed)
+				continue
+			}
 			c.handle(e)
 		}
 		_ = conn.Close() // if events were lost
@@ -42,14 +46,17 @@ func collect(ctx context.Context, conn *cdp.Conn, log *Log) (*collector, error) 
 	if err := conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page", "service_worker", "shared_worker"), nil); err != nil {
 		return c, err
 	}
-	for !c.isIdle() || len(events.Events()) > 0 {
+	if err := events.Flush(ctx); err != nil { // the open pages are known
+		return c, err
+	}
+	for !c.isIdle() {
 		select {
 		case <-time.After(pollInterval):
 		case <-ctx.Done():
 			return c, context.Cause(ctx)
 		}
 	}
-	return c, nil
+	return c, events.Flush(ctx)
 }
 
 // wait waits for the end of all work, after the connection has ended.
