@@ -3,11 +3,15 @@ package bucket
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
 	_ "gocloud.dev/blob/s3blob" // s3:// and compatible services
@@ -16,9 +20,10 @@ import (
 )
 
 // Open opens the object store with a URL: file://, s3:// or gs://. A missing directory is
-// created with this mode. variable is the name of the configuration variable, for errors,
-// which do not contain the URL: it may contain a secret.
-func Open(ctx context.Context, variable, address string, mode os.FileMode) (*blob.Bucket, error) {
+// created with this mode. roots are the trusted certificate authorities; nil for those of
+// the system. variable is the name of the configuration variable, for errors, which do not
+// contain the URL: it may contain a secret.
+func Open(ctx context.Context, variable, address string, mode os.FileMode, roots *x509.CertPool) (*blob.Bucket, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New(variable + " is not a URL")
@@ -30,7 +35,7 @@ func Open(ctx context.Context, variable, address string, mode os.FileMode) (*blo
 		}
 		return OpenDir(variable, u.Path, mode)
 	case "s3", "gs":
-		store, err := openRemote(ctx, u)
+		store, err := openRemote(ctx, u, roots)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", variable, err)
 		}
@@ -39,11 +44,21 @@ func Open(ctx context.Context, variable, address string, mode os.FileMode) (*blo
 	return nil, errors.New(variable + " must be a file://, s3:// or gs:// URL")
 }
 
-func openRemote(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
+func openRemote(ctx context.Context, u *url.URL, roots *x509.CertPool) (*blob.Bucket, error) {
 	if u.Scheme == "gs" {
-		return gcsblob.Open(ctx, u)
+		return gcsblob.Open(ctx, u, roots)
 	}
-	return blob.OpenBucket(ctx, u.String())
+	store, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, err
+	}
+	var client *s3.Client
+	if roots != nil && store.As(&client) { // the URL opener takes no HTTP client
+		*client = *s3.New(client.Options(), func(o *s3.Options) {
+			o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.TLSClientConfig.RootCAs = roots })
+		})
+	}
+	return store, nil
 }
 
 // OpenDir opens a directory, which is created with this mode if it is missing. name is

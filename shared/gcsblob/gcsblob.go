@@ -5,6 +5,8 @@ package gcsblob
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"cloud.google.com/go/auth/credentials"
+	"cloud.google.com/go/auth/httptransport"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/driver"
 	"gocloud.dev/gcerrors"
@@ -24,29 +28,51 @@ import (
 
 // Open opens the bucket of a URL gs://BUCKET. It uses the application default
 // credentials, unless the URL has the parameter anonymous=true. The parameter endpoint
-// is the URL of a compatible service.
-func Open(ctx context.Context, address *url.URL) (*blob.Bucket, error) {
+// is the URL of a compatible service. roots are the trusted certificate authorities, also
+// for requests of tokens; nil for those of the system.
+func Open(ctx context.Context, address *url.URL, roots *x509.CertPool) (*blob.Bucket, error) {
 	if address.Host == "" || strings.Trim(address.Path, "/") != "" {
 		return nil, errors.New("the URL must be gs://BUCKET")
 	}
 	options := []option.ClientOption{option.WithScopes(storage.DevstorageReadWriteScope)}
+	anonymous := false
 	for name, values := range address.Query() {
 		value := values[len(values)-1]
 		switch {
 		case name == "endpoint":
 			options = append(options, option.WithEndpoint(strings.TrimSuffix(value, "/")+"/storage/v1/"))
 		case name == "anonymous" && value == "true":
+			anonymous = true
 			options = append(options, option.WithoutAuthentication())
 		case name == "anonymous" && value == "false":
 		default:
 			return nil, fmt.Errorf("the URL has an unknown parameter or value: %q", name)
 		}
 	}
+	if roots != nil {
+		client, err := newClient(roots, anonymous)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, option.WithHTTPClient(client))
+	}
 	service, err := storage.NewService(ctx, options...)
 	if err != nil {
 		return nil, err
 	}
 	return blob.NewBucket(&bucket{service.Objects, address.Host}), nil
+}
+
+func newClient(roots *x509.CertPool, anonymous bool) (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 100 // as in Google's client
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	return httptransport.NewClient(&httptransport.Options{
+		BaseRoundTripper: transport, DisableAuthentication: anonymous,
+		DetectOpts: &credentials.DetectOptions{
+			Scopes: []string{storage.DevstorageReadWriteScope}, Client: &http.Client{Transport: transport},
+		},
+	})
 }
 
 // bucket implements driver.Bucket.

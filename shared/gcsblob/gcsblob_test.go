@@ -4,9 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,7 +42,7 @@ func newBucket(t *testing.T) (found, missing *blob.Bucket) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := gcsblob.Open(t.Context(), u)
+		b, err := gcsblob.Open(t.Context(), u, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,8 +216,55 @@ func TestOpen_RefusesInvalidURLs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gcsblob.Open(t.Context(), u); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gcsblob.Open(t.Context(), u, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestOpen_TrustsRootsForTokens requests a token from a server whose certificate authority
+// is not one of the system.
+func TestOpen_TrustsRootsForTokens(t *testing.T) {
+	tokens, authorized := 0, ""
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/token" {
+			tokens++
+			_, _ = io.WriteString(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
+			return
+		}
+		authorized = r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	t.Cleanup(server.Close)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	account, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "worker@example.com", "private_key": string(private), "token_uri": server.URL + "/token",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "account.json")
+	if err := os.WriteFile(file, account, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	u, err := url.Parse("gs://found?endpoint=" + url.QueryEscape(server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	b, err := gcsblob.Open(t.Context(), u, roots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	if _, err := b.Exists(t.Context(), "key"); err != nil || tokens != 1 || authorized != "Bearer granted" {
+		t.Errorf("%v; %d tokens, Authorization %q", err, tokens, authorized)
 	}
 }

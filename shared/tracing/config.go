@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -24,6 +25,8 @@ type Config struct {
 	Sampler    string `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" doc:"Which traces are recorded: always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or parentbased_traceidratio. With parentbased, the caller's traceparent header decides if there is one."`
 	SamplerArg string `env:"OTEL_TRACES_SAMPLER_ARG" doc:"The share of traces that a traceidratio sampler records, from 0 to 1; 1 when unset."`
 	Limit      int    `env:"TRACE_LIMIT" envDefault:"100" doc:"The maximum number of traces recorded per second: this many that callers' traceparent headers ask for, and this many others. 0 for no limit."`
+
+	Roots *x509.CertPool // certificate authorities that the collector may have; nil for those of the system
 }
 
 // Validate checks the values that a type alone cannot check.

@@ -3,6 +3,8 @@ package tracing
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -30,11 +32,14 @@ type otlpExporter struct {
 
 var errRedirected = errors.New("the trace collector answered with a redirect, which is not followed")
 
-func newOTLPExporter(endpoint string, headers http.Header) otlpExporter {
+func newOTLPExporter(endpoint string, headers http.Header, roots *x509.CertPool) otlpExporter {
 	headers = headers.Clone()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	headers.Set("Content-Type", "application/x-protobuf")
 	return otlpExporter{url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", headers: headers, client: &http.Client{
 		Timeout:       exportTimeout,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirected },
 	}}
 }

@@ -16,5 +16,5 @@ func OpenStore(ctx context.Context, address, dir string) (*blob.Bucket, error) {
 	if address == "" {
 		return bucket.OpenDir("the directory of releases", dir, storeMode)
 	}
-	return bucket.Open(ctx, "RELEASES_URL", address, storeMode)
+	return bucket.Open(ctx, "RELEASES_URL", address, storeMode, nil)
 }

@@ -47,7 +47,11 @@ func (c Config) catalog() (*install.Catalog, error) {
 	if c.OrganizationKey == "" {
 		return nil, errors.New("SVC_KEY is not set: the catalog needs an organization key")
 	}
-	return install.NewCatalog(c.CloudURL, c.OrganizationKey)
+	roots, err := c.rootCAs()
+	if err != nil {
+		return nil, err
+	}
+	return install.NewCatalog(c.CloudURL, c.OrganizationKey, roots)
 }
 
 func installBrowser(out, progress io.Writer) program.Command[Config] {

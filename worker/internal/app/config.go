@@ -25,6 +25,7 @@ type Config struct {
 	AllowNoKey       bool           `env:"ALLOW_NO_KEY" envDefault:"false" doc:"Report ready without SVC_KEY. For workers that serve only launches over /launch, with the callers' keys."`
 	WorkerKey        string         `env:"API_KEY" secret:"true" doc:"Worker key, required by the worker API. Default: SVC_KEY. Without either, a key is generated at each start and printed once."`
 	CloudURL         string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"URL of the cloud API."`
+	CACertificates   []string       `env:"CA_CERTIFICATES" doc:"Certificate authorities that the worker trusts in addition to those of the system, for example of a proxy that re-signs TLS: PEM files, or directories with .pem, .crt and .cer files, separated by commas. They count for calls to the cloud, the object stores and the trace collector."`
 	DataDir          string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Directory for launches, saved browser data and pending reports. If the worker runs as root, every user must have search permission on its parent directories."`
 	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
 	ChromeDriver     string         `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`

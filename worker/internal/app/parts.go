@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,7 @@ type worker struct {
 	machine  cloud.Machine
 	address  access.Address
 	policy   *proxy.EgressPolicy
+	roots    *x509.CertPool // for calls of the worker; nil for those of the system
 	builds   *browser.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Store
@@ -153,6 +155,9 @@ func (w *worker) readConfig() (err error) {
 	if w.policy, err = w.config.egressPolicy(); err != nil {
 		return err
 	}
+	if w.roots, err = w.config.rootCAs(); err != nil {
+		return err
+	}
 	if w.presets, err = bundle.Load(w.config.BundlesDir); err != nil {
 		return fmt.Errorf("BUNDLES_DIR: %w", err)
 	}
@@ -168,10 +173,12 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 	if w.machine.Predecessors, err = predecessors(w.dir, w.machine.BootID); err != nil {
 		return err
 	}
-	if w.traces, err = tracing.Open(ctx, w.config.Traces, "svc-worker", program.Version, w.logger); err != nil {
+	traces := w.config.Traces
+	traces.Roots = w.roots
+	if w.traces, err = tracing.Open(ctx, traces, "svc-worker", program.Version, w.logger); err != nil {
 		return err
 	}
-	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.traces, w.logger); err != nil {
+	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.roots, w.traces, w.logger); err != nil {
 		return err
 	}
 	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger)

@@ -45,7 +45,11 @@ func (c Config) withRemoteProfiles(ctx context.Context, logger *slog.Logger, use
 	if err != nil {
 		return err
 	}
-	client, err := cloud.New(c.CloudURL, c.OrganizationKey, cloud.Machine{ID: "profiles"}, traces, logger)
+	roots, err := c.rootCAs()
+	if err != nil {
+		return err
+	}
+	client, err := cloud.New(c.CloudURL, c.OrganizationKey, cloud.Machine{ID: "profiles"}, roots, traces, logger)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (w *worker) openRecordings(ctx context.Context) error {
 	counted := recording.NewMetrics(w.metrics)
 	o := recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: counted}
 	if w.config.RecordingsURL != "" {
-		opened, err := bucket.Open(ctx, "RECORDINGS_URL", w.config.RecordingsURL, 0o700)
+		opened, err := bucket.Open(ctx, "RECORDINGS_URL", w.config.RecordingsURL, 0o700, w.roots)
 		if err != nil {
 			return err
 		}

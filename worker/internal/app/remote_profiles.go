@@ -32,7 +32,11 @@ func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, lo
 	if c.ProfileStoreURL == "" {
 		return nil, nil
 	}
-	bucket, err := profiledata.OpenBucket(ctx, c.ProfileStoreURL)
+	roots, err := c.rootCAs()
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := profiledata.OpenBucket(ctx, c.ProfileStoreURL, roots)
 	if err != nil {
 		return nil, err
 	}

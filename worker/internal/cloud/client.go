@@ -6,6 +6,8 @@ package cloud
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,13 +54,14 @@ type Client struct {
 }
 
 // New returns a client for the cloud at address. key is the worker's own
-// organization key, empty for a worker that uses only its callers' keys.
-// Changes of the cloud's contract version are logged.
+// organization key, empty for a worker that uses only its callers' keys. roots are the
+// trusted certificate authorities; nil for those of the system. Changes of the cloud's contract version are logged.
 // Calls are part of the traces in their contexts.
-func New(address, key string, machine Machine, traces *tracing.Tracing, log *slog.Logger) (*Client, error) {
+func New(address, key string, machine Machine, roots *x509.CertPool, traces *tracing.Tracing, log *slog.Logger) (*Client, error) {
 	transport := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		Proxy:               http.ProxyFromEnvironment,
+		TLSClientConfig:     &tls.Config{RootCAs: roots},
 		TLSHandshakeTimeout: 5 * time.Second,
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,

@@ -20,7 +20,7 @@ import (
 func newLoggedClient(t *testing.T) (*cloudtest.Cloud, *cloud.Client, *testenv.Log) {
 	t.Helper()
 	fake, log := cloudtest.New(t), &testenv.Log{}
-	client, err := cloud.New(fake.URL, cloudtest.Key, machine, nil, slog.New(slog.NewTextHandler(log, nil)))
+	client, err := cloud.New(fake.URL, cloudtest.Key, machine, nil, nil, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ var machine = cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())}
 
 func newClient(t *testing.T, address, key string) *cloud.Client {
 	t.Helper()
-	client, err := cloud.New(address, key, machine, nil, slog.New(slog.DiscardHandler))
+	client, err := cloud.New(address, key, machine, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

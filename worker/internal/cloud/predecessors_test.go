@@ -20,7 +20,7 @@ func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 			fake.AddKey(callers)
 			of := machine
 			of.Predecessors = before
-			client, err := cloud.New(fake.URL, cloudtest.Key, of, nil, slog.New(slog.DiscardHandler))
+			client, err := cloud.New(fake.URL, cloudtest.Key, of, nil, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

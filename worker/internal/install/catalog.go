@@ -2,6 +2,8 @@ package install
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,8 +33,9 @@ var _ Source = (*Catalog)(nil)
 
 // NewCatalog returns the catalog of the cloud at an address, using the
 // organization key. Archives are always requested from that address, so that the
-// key is sent nowhere else.
-func NewCatalog(address, key string) (*Catalog, error) {
+// key is sent nowhere else. roots are the trusted certificate authorities; nil for those of
+// the system.
+func NewCatalog(address, key string, roots *x509.CertPool) (*Catalog, error) {
 	base, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("cloud address: %w", err)
@@ -41,6 +44,7 @@ func NewCatalog(address, key string) (*Catalog, error) {
 		Transport: &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			Proxy:                 http.ProxyFromEnvironment,
+			TLSClientConfig:       &tls.Config{RootCAs: roots},
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: responseTimeout,
 			IdleConnTimeout:       time.Minute,

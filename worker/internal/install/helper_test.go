@@ -97,7 +97,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cloud := cloudtest.NewCatalog(t)
-	source, err := install.NewCatalog(cloud.URL, cloudtest.Key)
+	source, err := install.NewCatalog(cloud.URL, cloudtest.Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = launcher.Close() })
-	client, err := cloud.New(w.cloud.URL, "", cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())}, nil, slog.New(slog.DiscardHandler))
+	client, err := cloud.New(w.cloud.URL, "", cloud.Machine{ID: "worker-1", BootID: uuid.Must(uuid.NewV7())}, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

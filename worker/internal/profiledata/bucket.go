@@ -2,6 +2,7 @@ package profiledata
 
 import (
 	"context"
+	"crypto/x509"
 
 	"gocloud.dev/blob"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // OpenBucket opens the object store with this URL: file://, s3:// or gs://. A missing
-// directory is created.
-func OpenBucket(ctx context.Context, address string) (*blob.Bucket, error) {
-	return bucket.Open(ctx, "PROFILE_STORE_URL", address, 0o700)
+// directory is created. roots are as in bucket.Open.
+func OpenBucket(ctx context.Context, address string, roots *x509.CertPool) (*blob.Bucket, error) {
+	return bucket.Open(ctx, "PROFILE_STORE_URL", address, 0o700, roots)
 }

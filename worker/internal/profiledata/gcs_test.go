@@ -17,7 +17,7 @@ func TestRemote_GCS(t *testing.T) {
 	}
 	t.Cleanup(server.Stop)
 	server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "profiles"})
-	bucket, err := profiledata.OpenBucket(t.Context(), "gs://profiles?anonymous=true&endpoint="+url.QueryEscape(server.URL()))
+	bucket, err := profiledata.OpenBucket(t.Context(), "gs://profiles?anonymous=true&endpoint="+url.QueryEscape(server.URL()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

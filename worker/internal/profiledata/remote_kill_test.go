@@ -44,7 +44,7 @@ func storedFiles(number int) map[string]string {
 // process. Its arguments are the URLs of the store and of the cloud, the version to
 // restore, if there is one, and the number of the data.
 func saveRemotely(args []string) error {
-	bucket, err := profiledata.OpenBucket(context.Background(), args[0])
+	bucket, err := profiledata.OpenBucket(context.Background(), args[0], nil)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func newRemoteSaves(t *testing.T, inDirectory bool) *remoteSaves {
 	if inDirectory {
 		s.remoteFixture = newRemote(t)
 		s.store = "file://" + s.dir
-		s.bucket, err = profiledata.OpenBucket(t.Context(), s.store)
+		s.bucket, err = profiledata.OpenBucket(t.Context(), s.store, nil)
 	} else {
 		s.service.store, s.bucket = startS3(t)
 		s.remoteFixture = newRemote(t, s.bucket)

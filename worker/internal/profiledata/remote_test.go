@@ -38,7 +38,7 @@ type remoteFixture struct {
 func newRemote(t *testing.T, other ...*blob.Bucket) *remoteFixture {
 	t.Helper()
 	r := &remoteFixture{dir: t.TempDir(), log: &testenv.Log{}, key: bytes.Repeat([]byte{1}, 32), clock: clock.NewFake(time.Now())}
-	bucket, err := profiledata.OpenBucket(t.Context(), "file://"+r.dir)
+	bucket, err := profiledata.OpenBucket(t.Context(), "file://"+r.dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func startS3(t *testing.T) (http.Handler, *blob.Bucket) {
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	bucket, err := profiledata.OpenBucket(t.Context(), s3URL(server.URL))
+	bucket, err := profiledata.OpenBucket(t.Context(), s3URL(server.URL), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestRemote_S3(t *testing.T) {
 	_, bucket := startS3(t)
 	assertStores(t, bucket)
 	for address, want := range map[string]bool{"s3://profiles?region=x": true, "file://host/x": false, "ftp://x": false, "file://": false, "%": false} {
-		opened, err := profiledata.OpenBucket(t.Context(), address)
+		opened, err := profiledata.OpenBucket(t.Context(), address, nil)
 		if (err == nil) != want {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -46,7 +46,7 @@ func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	if err := json.NewDecoder(in).Decode(&s); err != nil {
 		return err
 	}
-	bucket, err := profiledata.OpenBucket(ctx, s.Store)
+	bucket, err := profiledata.OpenBucket(ctx, s.Store, nil)
 	if err != nil {
 		return err
 	}
