@@ -50,7 +50,8 @@ func checkHealth(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // HTTP_PROXY is not for this machine
+	response, err := direct.Do(request)
 	if err != nil {
 		return err
 	}

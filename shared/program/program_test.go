@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -79,6 +80,19 @@ func TestMain(t *testing.T) {
 				t.Errorf("logged %q", errs)
 			}
 		})
+	}
+}
+
+func TestHealth_IgnoresProxy(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	environment := http.DefaultTransport // it has the proxy of the environment
+	t.Cleanup(func() { http.DefaultTransport = environment })
+	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("the proxy is used") }}
+	address := server.Listener.Addr().(*net.TCPAddr)
+	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
+	if err := health.Run(t.Context(), config{}, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -159,6 +160,21 @@ func TestTracing_WithoutCollectorPassesCallersTrace(t *testing.T) {
 	}
 	if within, span := tracing.Start(ctx, "statement"); span != nil || within != ctx {
 		t.Error("a span starts below a trace that is not recorded")
+	}
+}
+
+func TestTracing_TrustsRoots(t *testing.T) {
+	exports := make(chan string, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { exports <- r.URL.Path }))
+	defer server.Close()
+	c := config(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL)
+	c.Roots = x509.NewCertPool()
+	c.Roots.AddCert(server.Certificate())
+	traces := open(t, c, discard())
+	_, span := traces.Tracer().Start(t.Context(), "launch")
+	span.End()
+	if err := traces.Close(t.Context()); err != nil || len(exports) != 1 {
+		t.Errorf("%v; %d exports", err, len(exports))
 	}
 }
 

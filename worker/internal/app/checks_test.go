@@ -9,10 +9,13 @@ import (
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
+// workerVariable makes this program the worker's.
+const workerVariable = "SVC_TEST_WORKER"
+
 // TestMain makes this program the first process of a launch's sandbox if it is
 // started as one, as the worker's program does.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == sandbox.Command {
+	if os.Getenv(workerVariable) != "" || len(os.Args) > 1 && os.Args[1] == sandbox.Command {
 		os.Exit(Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
