@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	osexec "os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -98,7 +99,7 @@ func TestStart_StopsLeftoverServer(t *testing.T) {
 	exec(t, open(t, s.DSN()), `SELECT 1`)
 }
 
-func TestStart_StopsOrphanedBackend(t *testing.T) {
+func TestServerKill_StopsOrphanedBackend(t *testing.T) {
 	dir := dataDir(t)
 	s := start(t, dir)
 	db := open(t, s.DSN())
@@ -116,16 +117,13 @@ func TestStart_StopsOrphanedBackend(t *testing.T) {
 	for !busy(t, s) {
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	orphans := processes(t, dir)
+	killAndAwaitRestart(t, s, db)
+	for _, pid := range processes(t, dir) {
+		if slices.Contains(orphans, pid) {
+			t.Errorf("process %s of the killed server is left", pid)
+		}
 	}
-	<-s.Done()
-	if len(processes(t, dir)) == 0 {
-		t.Fatal("no orphan was left over, so the test cannot check anything")
-	}
-	stop(t, s)
-	awaitExit(t, dir, 0)
-	exec(t, open(t, start(t, dir).DSN()), `SELECT 1`)
 }
 
 func busy(t *testing.T, s *embedded.Server) (is bool) {

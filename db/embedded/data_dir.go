@@ -198,6 +198,16 @@ func (h *dataDir) makeSocketDir() error {
 	return fmt.Errorf("no directory with a path short enough for a socket: %s is too long, and so are the temporary ones", dir)
 }
 
+// clearSocketDir removes the socket of an exited postmaster and its lock, which names a
+// process ID that another program can have by now.
+func (h *dataDir) clearSocketDir() error {
+	files, err := filepath.Glob(filepath.Join(h.sockets, ".s.PGSQL.*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
 // removeSocketDir removes the socket directory of an earlier start.
 func (h *dataDir) removeSocketDir() {
 	os.RemoveAll(h.path("run"))

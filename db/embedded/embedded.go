@@ -1,6 +1,7 @@
 // Package embedded runs a private PostgreSQL server with its data in a directory of
 // the caller. It needs only the PostgreSQL programs. The server listens on a Unix
-// socket by default and does not outlive this process.
+// socket by default, is restarted when it exits unexpectedly, and does not outlive this
+// process.
 package embedded
 
 import (
@@ -39,12 +40,16 @@ type Options struct {
 type Server struct {
 	dataDir  *dataDir
 	logger   *slog.Logger
-	cmd      *exec.Cmd
+	bin      string            // directory of the programs
+	settings map[string]string // override the PostgreSQL settings
 	port     int
 	tcp      bool
+	current  atomic.Pointer[postmaster] // nil before the first start
+
+	stopping context.Context // ends with Stop
+	stop     context.CancelFunc
 	done     chan struct{}
 	err      error // set before done is closed
-	stopping atomic.Bool
 	stopOnce sync.Once
 	stopErr  error
 }
@@ -59,6 +64,9 @@ type Server struct {
 // runs as root, the server runs as the user postgres or nobody, which must be able
 // to access the directory. Canceling ctx after Start does not stop the server. It
 // stops with Stop, or when this process dies.
+//
+// If the server exits unexpectedly, it is restarted at the same address, and PostgreSQL
+// recovers its data; meanwhile connections fail. See Done.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	began := time.Now()
 	logger := opts.Logger
@@ -71,43 +79,37 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded database: %w", err)
 	}
-	s := &Server{dataDir: home, logger: logger, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
-	if err := s.start(ctx, opts); err != nil {
-		if s.cmd != nil {
-			_ = s.shutDown(ctx) // the first error is more specific
-		}
+	s := &Server{dataDir: home, logger: logger, settings: opts.Settings, port: 5432, tcp: opts.TCP, done: make(chan struct{})}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	if err := s.start(ctx, opts.BinDir); err != nil {
+		_ = s.shutDown(ctx) // the first error is more specific
 		home.close()
 		return nil, fmt.Errorf("embedded database: %w", err)
 	}
-	logger.InfoContext(ctx, "embedded database started",
-		"pid", s.cmd.Process.Pid, "dataDir", home.dir, "duration", time.Since(began))
+	logger.InfoContext(ctx, "embedded database started", "pid", s.Pid(), "dataDir", home.dir, "duration", time.Since(began))
+	go s.supervise()
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, opts Options) error {
+func (s *Server) start(ctx context.Context, bin string) (err error) {
 	if err := s.dataDir.stopLeftovers(ctx); err != nil {
 		return err
 	}
-	bin, err := s.dataDir.findBin(ctx, opts.BinDir)
-	if err != nil {
+	if s.bin, err = s.dataDir.findBin(ctx, bin); err != nil {
 		return err
 	}
 	if err := s.dataDir.makeSocketDir(); err != nil {
 		return fmt.Errorf("create the socket directory: %w", err)
 	}
-	if err := s.dataDir.ensureCluster(ctx, bin); err != nil {
+	if err := s.dataDir.ensureCluster(ctx, s.bin); err != nil {
 		return fmt.Errorf("create the cluster: %w", err)
 	}
-	s.dataDir.dropStalePid()
 	if s.tcp {
 		if s.port, err = freePort(); err != nil {
 			return err
 		}
 	}
-	if err := s.run(bin, opts.Settings); err != nil {
-		return err
-	}
-	return s.waitReady(ctx)
+	return s.run(ctx)
 }
 
 func (h *dataDir) findBin(ctx context.Context, bin string) (string, error) {
@@ -121,37 +123,35 @@ func (h *dataDir) findBin(ctx context.Context, bin string) (string, error) {
 	return FindBin(ctx, major)
 }
 
-// run starts the postmaster and waits for its exit.
-func (s *Server) run(bin string, settings map[string]string) error {
+// run starts the postmaster and returns when it accepts connections. No process of an
+// earlier postmaster may run.
+func (s *Server) run(ctx context.Context) error {
+	s.dataDir.dropStalePid()
 	log, err := s.dataDir.openLog()
 	if err != nil {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(settings)...) //nolint:noctx // Stop ends it, in order
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = "/", environment(), s.dataDir.sysProcAttr()
-	waited, err := startProcess(s.cmd)
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), s.arguments()...) //nolint:noctx // Stop ends it, in order
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", environment(), s.dataDir.sysProcAttr()
+	waited, err := startProcess(cmd)
 	if err != nil {
-		s.cmd = nil
 		return fmt.Errorf("start postgres: %w", err)
 	}
+	started := &postmaster{cmd: cmd, exited: make(chan struct{})}
+	s.current.Store(started)
 	go func() {
 		<-waited //nolint:errcheck // ProcessState says how
-		if !s.stopping.Load() {
-			s.err = fmt.Errorf("PostgreSQL exited unexpectedly (%s); its log ends with:\n%s",
-				s.cmd.ProcessState, s.dataDir.logTail())
-			s.logger.Error("embedded database exited unexpectedly", "error", s.err)
-		}
-		close(s.done)
+		close(started.exited)
 	}()
-	return nil
+	return s.waitReady(ctx, started)
 }
 
 // arguments returns the complete configuration; the files of initdb are unchanged.
 // Errors are logged without values. Dynamic shared memory is in files of the
 // cluster, which the next start removes after a crash.
-func (s *Server) arguments(settings map[string]string) []string {
+func (s *Server) arguments() []string {
 	all := map[string]string{
 		"unix_socket_directories": s.dataDir.sockets,
 		"unix_socket_permissions": "0700",
@@ -171,7 +171,7 @@ func (s *Server) arguments(settings map[string]string) []string {
 	if s.tcp {
 		all["listen_addresses"] = "127.0.0.1"
 	}
-	maps.Copy(all, settings)
+	maps.Copy(all, s.settings)
 	args := []string{"-D", s.dataDir.cluster()}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		args = append(args, "-c", key+"="+all[key])
@@ -180,12 +180,12 @@ func (s *Server) arguments(settings map[string]string) []string {
 }
 
 // waitReady waits until the server answers, and creates the database.
-func (s *Server) waitReady(ctx context.Context) error {
+func (s *Server) waitReady(ctx context.Context, started *postmaster) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-s.done:
+		case <-started.exited:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -199,8 +199,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case <-s.done:
-		return s.err
+	case <-started.exited:
+		return s.exitError(started)
 	default:
 		return fmt.Errorf("%w; the server's log ends with:\n%s", err, s.dataDir.logTail())
 	}
@@ -226,11 +226,23 @@ func (s *Server) dsn(role, database string) string {
 	return u.String()
 }
 
-// Done is closed when the server has exited.
+// Done is closed when the server is not restarted any more: it failed too often, see Err,
+// or Stop was called.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Pid is the process id of the postmaster.
-func (s *Server) Pid() int { return s.cmd.Process.Pid }
+// Err returns why the server is not restarted any more, with the end of its log; nil
+// if Stop was called or if it runs.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Pid is the process id of the postmaster, which changes with a restart.
+func (s *Server) Pid() int { return s.current.Load().cmd.Process.Pid }
 
 // freePort returns a port of 127.0.0.1 that is currently free.
 func freePort() (int, error) {

@@ -7,14 +7,3 @@ func (s *Server) Port() int {
 	}
 	return s.port
 }
-
-// Err returns why the server exited, with the end of its log; nil if Stop stopped
-// it or if it is running.
-func (s *Server) Err() error {
-	select {
-	case <-s.done:
-		return s.err
-	default:
-		return nil
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/db/embedded"
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // dataDir returns a directory that the server's user can access, unlike the directories
@@ -77,6 +79,28 @@ func count(t *testing.T, db *sqlx.DB) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// kill kills the postmaster.
+func kill(t *testing.T, s *embedded.Server) {
+	t.Helper()
+	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killAndAwaitRestart kills the postmaster and waits until the pool works again.
+func killAndAwaitRestart(t *testing.T, s *embedded.Server, db *sqlx.DB) {
+	t.Helper()
+	killed := s.Pid()
+	kill(t, s)
+	testenv.Eventually(t, "the server is restarted", func() bool {
+		_, err := db.Exec(`SELECT 1`)
+		if err != nil && !pg.IsUnavailable(err) {
+			t.Fatalf("during the restart: %v", err)
+		}
+		return err == nil && s.Pid() != killed
+	})
 }
 
 // awaitExit waits until no process runs on the data directory.

@@ -15,6 +15,8 @@ import (
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		began := time.Now()
+		s.stop()
+		<-s.done
 		s.stopErr = s.shutDown(ctx)
 		s.dataDir.close()
 		s.logger.InfoContext(ctx, "embedded database stopped", "duration", time.Since(began))
@@ -22,30 +24,25 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
+// shutDown stops the current postmaster. The server must not be supervised any more.
 func (s *Server) shutDown(ctx context.Context) error {
-	s.stopping.Store(true)
+	current := s.current.Load()
+	if current == nil {
+		return nil
+	}
 	graceful, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	s.cmd.Process.Signal(syscall.SIGINT)
-	if s.waitExit(graceful) {
+	current.cmd.Process.Signal(syscall.SIGINT)
+	if current.waitExit(graceful) {
 		return s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
 	}
-	s.cmd.Process.Signal(syscall.SIGQUIT)
+	current.cmd.Process.Signal(syscall.SIGQUIT)
 	forced, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	if !s.waitExit(forced) {
-		s.cmd.Process.Signal(os.Kill)
-		<-s.done
+	if !current.waitExit(forced) {
+		current.cmd.Process.Signal(os.Kill)
+		<-current.exited
 	}
 	err := s.dataDir.stopLeftovers(context.WithoutCancel(ctx))
 	return errors.Join(errors.New("PostgreSQL did not stop in time and was terminated; the next start recovers its data"), err)
-}
-
-func (s *Server) waitExit(ctx context.Context) bool {
-	select {
-	case <-s.done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -87,7 +87,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 }
 
 // serve serves requests on the listener until ctx is done or the embedded
-// PostgreSQL exits.
+// PostgreSQL fails.
 func serve(ctx context.Context, config Config, database *database, listener net.Listener, logger *slog.Logger) error {
 	pools, err := database.pools(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	}
 	defer stopMetrics()
 	ctx, cancel := servingContext(ctx, parts.readiness, config.ShutdownDelay, parts.licenses.StopWaiting)
-	defer cancel(nil)
+	defer cancel()
 	var background sync.WaitGroup
 	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
@@ -126,17 +126,14 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	background.Go(func() { parts.sweep(ctx, config, logger) })
 	background.Go(func() {
 		select {
-		case <-database.exited():
-			cancel(errDatabaseGone)
+		case <-database.failed():
+			cancel()
 		case <-ctx.Done():
 		}
 	})
 	logger.InfoContext(ctx, "cloud is ready", "address", listener.Addr().String(), "public", parts.public.String(), "database", database.kind)
-	err = httpd.Serve(ctx, listener, web, options)
-	if errors.Is(context.Cause(ctx), errDatabaseGone) {
-		err = errors.Join(err, errDatabaseGone)
-	}
-	cancel(nil)
+	err = errors.Join(httpd.Serve(ctx, listener, web, options), database.failure())
+	cancel()
 	background.Wait()
 	logger.Info("cloud stopped")
 	return err
@@ -145,20 +142,18 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 // servingContext returns a context in which the server and its background tasks run. It
 // ends delay after ctx (SHUTDOWN_DELAY); until then the program is unready. beforeEnd is
 // called at the end of the delay.
-func servingContext(ctx context.Context, readiness *httpd.Readiness, delay time.Duration, beforeEnd func()) (context.Context, context.CancelCauseFunc) {
-	serving, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+func servingContext(ctx context.Context, readiness *httpd.Readiness, delay time.Duration, beforeEnd func()) (context.Context, context.CancelFunc) {
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		readiness.Shutdown(delay, serving.Done())
 		beforeEnd()
-		cancel(nil)
+		cancel()
 	})
-	return serving, func(cause error) {
+	return serving, func() {
 		stop()
-		cancel(cause)
+		cancel()
 	}
 }
-
-var errDatabaseGone = errors.New("the embedded PostgreSQL has exited")
 
 // sweepInterval is the time between two runs of sweep.
 const sweepInterval = time.Hour

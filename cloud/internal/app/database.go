@@ -180,13 +180,21 @@ func (d *database) writeAddress(dir, dsn string) error {
 	return nil
 }
 
-// exited is closed when the embedded server has exited. It is nil for an external
-// server.
-func (d *database) exited() <-chan struct{} {
+// failed is closed when the embedded server is not restarted any more. It is nil for an
+// external server.
+func (d *database) failed() <-chan struct{} {
 	if d.server == nil {
 		return nil
 	}
 	return d.server.Done()
+}
+
+// failure returns why the embedded server is not restarted any more; nil if it runs.
+func (d *database) failure() error {
+	if d.server == nil {
+		return nil
+	}
+	return d.server.Err()
 }
 
 func (d *database) close() {

@@ -79,7 +79,7 @@ func ServeRegistry(ctx context.Context, config Config, logger *slog.Logger) erro
 	}
 	readiness := newReadiness(newDatabaseHealth(pool, logger), logger)
 	ctx, cancel := servingContext(ctx, readiness, config.ShutdownDelay, func() {})
-	defer cancel(nil)
+	defer cancel()
 	return httpd.Serve(ctx, listener, registry.New(registry.Options{
 		Keys: imageKeys{verifier}, Upstream: upstream, Readiness: readiness, HTTP: options,
 	}), options)

@@ -121,7 +121,6 @@ func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org u
 	l.await(left)
 	syscall.Kill(server.Pid(), syscall.SIGKILL)
 	<-left
-	<-server.Done()
 	server.Stop(context.Background())
 }
 
