@@ -1,6 +1,6 @@
 // Package children runs child processes: it waits until each is ready, writes its
-// log, stops the processes in reverse order, and ensures that they do not outlive
-// the script.
+// log, restarts those that exit, stops the processes in reverse order, and ensures
+// that they do not outlive the script.
 package children
 
 import (
@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ const (
 	readyTimeout = 60 * time.Second
 	stopTimeout  = 45 * time.Second
 	pollInterval = 50 * time.Millisecond
+
+	minRestartDelay = 500 * time.Millisecond
+	maxRestartDelay = 30 * time.Second
 )
 
 // Build compiles svc-cloud and svc-worker into dir.
@@ -171,7 +175,7 @@ func (c *Child) Stop() error {
 
 // Group is a group of programs that are stopped in reverse order of their start.
 type Group struct {
-	Say func(format string, args ...any) // logs the programs that are stopped
+	Say func(format string, args ...any) // logs the programs that exit, and are restarted or stopped; safe for concurrent use
 	all []*Child
 }
 
@@ -184,20 +188,40 @@ func (g *Group) Start(ctx context.Context, p Program) error {
 	return err
 }
 
-// Wait waits until ctx is done. It returns an error if a program exits earlier.
-func (g *Group) Wait(ctx context.Context) error {
-	for {
-		for _, one := range g.all {
-			select {
-			case <-one.done:
-				return one.ended()
-			default:
-			}
-		}
+// Supervise restarts each program that exits, and returns when ctx is done. The exit
+// of one program does not affect the others.
+func (g *Group) Supervise(ctx context.Context) {
+	var running sync.WaitGroup
+	for i := range g.all {
+		running.Go(func() { g.supervise(ctx, &g.all[i]) })
+	}
+	running.Wait()
+}
+
+// supervise restarts a program after a delay, which doubles if the program exits again
+// before it has run for maxRestartDelay.
+func (g *Group) supervise(ctx context.Context, child **Child) {
+	for delay, began := minRestartDelay, time.Now(); ; delay, began = min(2*delay, maxRestartDelay), time.Now() {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(4 * pollInterval):
+			return
+		case <-(*child).done:
+		}
+		if time.Since(began) >= maxRestartDelay {
+			delay = minRestartDelay
+		}
+		g.Say("The %s exited (%s), see %s. It is restarted in %v", (*child).Name, (*child).cmd.ProcessState, (*child).Log, delay)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(delay):
+		}
+		next, err := Start(ctx, (*child).Program)
+		if next != nil {
+			*child = next
+		}
+		if err == nil {
+			g.Say("The %s runs again", next.Name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package children
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -61,16 +62,41 @@ func TestGroup_StopsInReverseOrder(t *testing.T) {
 	}
 }
 
-func TestGroup_WaitReportsExit(t *testing.T) {
-	g := &Group{Say: func(string, ...any) {}}
-	if err := g.Start(t.Context(), program(t, "weak", "echo farewell; exit 3", healthyAddress(t))); err != nil && !strings.Contains(err.Error(), "exit status 3") {
-		t.Fatal(err)
+// TestGroup_SuperviseRestartsProgram kills a program twice. The other program continues,
+// and both are stopped at the end.
+func TestGroup_SuperviseRestartsProgram(t *testing.T) {
+	said := &testenv.Log{}
+	g := &Group{Say: func(format string, args ...any) { fmt.Fprintf(said, format+"\n", args...) }}
+	cloud, worker := program(t, "cloud", `echo $$ > "$0.pid"; `+untilSIGTERM, healthyAddress(t)), program(t, "worker", untilSIGTERM, healthyAddress(t))
+	for _, each := range []Program{cloud, worker} {
+		if err := g.Start(t.Context(), each); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := g.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "farewell") {
-		t.Errorf("Wait returned %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	supervised := make(chan struct{})
+	go func() {
+		defer close(supervised)
+		g.Supervise(ctx)
+	}()
+	for restarts := 1; restarts <= 2; restarts++ {
+		testenv.Eventually(t, "the program has started", func() bool { return strings.Count(Tail(cloud.Log), "hello") == restarts })
+		kill := exec.CommandContext(t.Context(), "sh", "-c", `kill -9 "$(cat "$0.pid")"`, cloud.Path)
+		if err := kill.Run(); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, "the program runs again", func() bool { return strings.Count(said.String(), "The cloud runs again") == restarts })
 	}
+	cancel()
+	<-supervised
 	if err := g.Stop(); err != nil {
 		t.Error(err)
+	}
+	if log := Tail(worker.Log); log != "hello\nended" || !strings.HasSuffix(Tail(cloud.Log), "ended") {
+		t.Errorf("the other program logged %q", log)
+	}
+	if text := said.String(); strings.Count(text, "The cloud exited (signal: killed)") != 2 || strings.Contains(text, "worker exited") {
+		t.Errorf("said %s", text)
 	}
 }
 

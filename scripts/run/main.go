@@ -17,7 +17,7 @@ import (
 
 const help = `svc-run: run PostgreSQL, the cloud and a worker on this machine, with a first user, organization, key, profile
 and browser, until Ctrl-C. Run it with make run, or in the repository root. It builds bin/svc-cloud and bin/svc-worker
-first.
+first, and restarts them when they exit.
 
 Usage: bin/svc-run [--help]
 
@@ -110,7 +110,8 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	demo.print(session, link, time.Since(begun))
-	return programs.Wait(ctx)
+	programs.Supervise(ctx)
+	return nil
 }
 
 // requirePorts returns an error if a port is in use. Otherwise the requests would go
