@@ -7,7 +7,7 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser
-	@scripts/need go postgres chromium display ffmpeg
+	@scripts/need go postgres chromium chromedriver display ffmpeg
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.

@@ -201,6 +201,18 @@ func TestMakeRun_PrintsHelp(t *testing.T) {
 	}
 }
 
+// TestMakeRun_InstallsWebDriver checks the programs that make run installs for /wd/hub:
+// the tests themselves find a chromedriver, since make test installs one.
+func TestMakeRun_InstallsWebDriver(t *testing.T) {
+	t.Parallel()
+	commands := exec.CommandContext(t.Context(), "make", "--dry-run", "run")
+	commands.Dir = root
+	out, err := commands.CombinedOutput()
+	if needed, _, _ := strings.Cut(string(out), "\n"); err != nil || !strings.Contains(needed+" ", " chromedriver ") {
+		t.Errorf("make run installs no chromedriver: %v\n%s", err, out)
+	}
+}
+
 // checkPages returns an error unless a client with cookies gets a page from each URL.
 // The URLs of a launch contain the same token, which the first page exchanges for a
 // cookie.
