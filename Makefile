@@ -7,11 +7,11 @@ help: ## List the targets
 
 .PHONY: run
 run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser
-	@scripts/need go postgres chromium chromedriver display ffmpeg
+	@scripts/need go postgres chromium chromedriver fonts display ffmpeg
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.
-needed := go postgres chromium headless-shell display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks
+needed := go postgres chromium headless-shell fonts display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks
 
 .PHONY: test
 test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each
@@ -48,7 +48,7 @@ fuzz: ## Fuzz all parsers of untrusted input for FUZZ_SECONDS each; FUZZ='ticket
 .PHONY: selftest
 selftest: export SELFTEST_SECONDS ?= 60
 selftest: ## Launch, drive, kill and disconnect browsers for SELFTEST_SECONDS; fail if a resource leaks
-	@scripts/need go chromium display
+	@scripts/need go chromium fonts display
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
 	@bin/svc-worker selftest --seconds $(SELFTEST_SECONDS)
 

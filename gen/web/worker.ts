@@ -3702,6 +3702,11 @@ export interface components {
             contractVersion: components["schemas"]["ContractVersion"];
             isolation: components["schemas"]["IsolationSummary"];
             license: components["schemas"]["LicenseState"];
+            /**
+             * @description The scripts that pages show as empty boxes, because no font of this machine has their letters. The worker checks
+             *     this once, when it starts. Absent before, and if the program `fc-list` of fontconfig is not installed.
+             */
+            missingScripts?: components["schemas"]["WritingScript"][];
             status: components["schemas"]["WorkerHealthStatus"];
             /** @description The version of the worker. */
             version: string;
@@ -3716,6 +3721,11 @@ export interface components {
          * @enum {string}
          */
         WorkerHealthStatus: "ok" | "draining";
+        /**
+         * @description A script for which the worker checks whether a font is installed.
+         * @enum {string}
+         */
+        WritingScript: "arabic" | "bengali" | "cyrillic" | "devanagari" | "emoji" | "greek" | "han" | "hangul" | "hebrew" | "kana" | "tamil" | "thai";
     };
     responses: {
         /** @description The request is not valid. `details` has one entry per offending field. */
@@ -6873,6 +6883,10 @@ export interface operations {
                      *           ]
                      *         },
                      *         "license": "ok",
+                     *         "missingScripts": [
+                     *           "devanagari",
+                     *           "emoji"
+                     *         ],
                      *         "status": "ok",
                      *         "version": "1.0.0"
                      *       },

@@ -677,6 +677,54 @@ func (e WorkerHealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for WritingScript.
+const (
+	Arabic     WritingScript = "arabic"
+	Bengali    WritingScript = "bengali"
+	Cyrillic   WritingScript = "cyrillic"
+	Devanagari WritingScript = "devanagari"
+	Emoji      WritingScript = "emoji"
+	Greek      WritingScript = "greek"
+	Han        WritingScript = "han"
+	Hangul     WritingScript = "hangul"
+	Hebrew     WritingScript = "hebrew"
+	Kana       WritingScript = "kana"
+	Tamil      WritingScript = "tamil"
+	Thai       WritingScript = "thai"
+)
+
+// Valid indicates whether the value is a known member of the WritingScript enum.
+func (e WritingScript) Valid() bool {
+	switch e {
+	case Arabic:
+		return true
+	case Bengali:
+		return true
+	case Cyrillic:
+		return true
+	case Devanagari:
+		return true
+	case Emoji:
+		return true
+	case Greek:
+		return true
+	case Han:
+		return true
+	case Hangul:
+		return true
+	case Hebrew:
+		return true
+	case Kana:
+		return true
+	case Tamil:
+		return true
+	case Thai:
+		return true
+	default:
+		return false
+	}
+}
+
 // AndroidModel A device model.
 type AndroidModel struct {
 	// DeviceScaleFactor Device pixels per CSS pixel.
@@ -2541,6 +2589,10 @@ type WorkerHealth struct {
 	// The worker contacts the cloud with every heartbeat, and at least every 10 seconds after a failure.
 	License LicenseState `json:"license"`
 
+	// MissingScripts The scripts that pages show as empty boxes, because no font of this machine has their letters. The worker checks
+	// this once, when it starts. Absent before, and if the program `fc-list` of fontconfig is not installed.
+	MissingScripts *[]WritingScript `json:"missingScripts,omitempty"`
+
 	// Status The health status: `draining` if the worker does not accept launches.
 	Status WorkerHealthStatus `json:"status"`
 
@@ -2559,6 +2611,9 @@ type WorkerHealthResponse struct {
 
 // WorkerHealthStatus The health status: `draining` if the worker does not accept launches.
 type WorkerHealthStatus string
+
+// WritingScript A script for which the worker checks whether a font is installed.
+type WritingScript string
 
 // AndroidBrowserVersion A browser major version.
 //

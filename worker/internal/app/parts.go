@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -76,6 +77,8 @@ type worker struct {
 	metrics    *prometheus.Registry
 	unannounce []func()  // withdraw the announcements of ports
 	drainedAt  time.Time // when SAVE_TIMEOUT began; zero if the web server failed
+
+	missingScripts atomic.Pointer[[]string] // without a font; nil: unknown
 
 	web        *echo.Echo
 	options    httpd.Options
@@ -222,6 +225,7 @@ func (w *worker) restServer() *rest.Server {
 		Launches: w.launches, Sessions: w.sessions, Builds: w.builds, Bundles: w.presets, Extensions: w.extensions, Host: w.host,
 		Recording: w.recordings,
 		Readiness: w.readiness, Version: program.Version, WarmPool: w.warmPoolState, Isolation: w.launcher.Isolation,
+		MissingScripts: w.missingScripts.Load,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,
 			HasKey: w.config.OrganizationKey != "", LastAnswerAt: w.cloud.LastAnswerAt,

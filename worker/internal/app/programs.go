@@ -9,6 +9,20 @@ import (
 	"github.com/browser-svc/svc/worker/internal/pagecache"
 )
 
+// checkFonts finds out which scripts browsers cannot show.
+func (w *worker) checkFonts(ctx context.Context) {
+	missing, err := browser.MissingScripts(ctx)
+	if err != nil {
+		w.logger.WarnContext(ctx, "failed to check the fonts", "error", err)
+		return
+	}
+	if len(missing) > 0 {
+		w.logger.WarnContext(ctx, "no font for some scripts; pages show empty boxes: install fonts-noto-core, fonts-noto-cjk and fonts-noto-color-emoji",
+			"scripts", missing)
+	}
+	w.missingScripts.Store(&missing)
+}
+
 // loadPrograms loads the newest program of each engine into the page cache, so that browsers
 // start faster and with less processor time.
 func (w *worker) loadPrograms(ctx context.Context) {

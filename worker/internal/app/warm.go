@@ -42,13 +42,14 @@ func (w *worker) warmPoolLoad() warm.Load {
 // cpus returns the number of processors that this worker may use.
 func (w *worker) cpus() int { return max(int(math.Ceil(w.host.Facts().CPUs)), 1) }
 
-// startWarmPool loads the programs of browsers and keeps browsers ready until the returned
+// startWarmPool checks the fonts, loads the programs of browsers and keeps browsers ready until the returned
 // function is called.
 func (w *worker) startWarmPool(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		w.checkFonts(ctx)
 		w.loadPrograms(ctx)
 		w.warmPool.Run(ctx)
 	}()

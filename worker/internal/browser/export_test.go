@@ -25,6 +25,9 @@ const DetourAfter = detourAfter
 // WatchesInode is watchesInode.
 func WatchesInode(pid int, inode uint64) (bool, error) { return watchesInode(pid, inode) }
 
+// ScriptsWithout is scriptsWithout.
+func ScriptsWithout(charsets string) []string { return scriptsWithout(charsets) }
+
 // AwaitTimezone awaits a change from one zone to another by a page that read and
 // set stand for.
 func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Duration,

@@ -16,8 +16,20 @@ func (s *Server) GetWorkerHealth(ctx context.Context, _ workerapi.GetWorkerHealt
 	return workerapi.GetWorkerHealth200JSONResponse{Success: true, Data: workerapi.WorkerHealth{
 		Status: status, Version: s.Version, ContractVersion: s.ContractVersion, Isolation: isolationSummary(s.Isolation()),
 		License:       workerapi.LicenseState(s.Identity.License()),
-		CloudContract: s.Identity.CloudContract().toAPI(),
+		CloudContract: s.Identity.CloudContract().toAPI(), MissingScripts: scriptsToAPI(s.MissingScripts()),
 	}}, nil
+}
+
+// scriptsToAPI returns nil for nil.
+func scriptsToAPI(scripts *[]string) *[]workerapi.WritingScript {
+	if scripts == nil {
+		return nil
+	}
+	list := []workerapi.WritingScript{}
+	for _, script := range *scripts {
+		list = append(list, workerapi.WritingScript(script))
+	}
+	return &list
 }
 
 // CheckWorkerLiveness answers while the program serves requests.

@@ -175,6 +175,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 			return r.unavailable
 		}),
 		Version: "1.2.3", ContractVersion: "4.5.6",
+		MissingScripts: func() *[]string { return &[]string{"emoji", "thai"} },
 		Isolation: func() sandbox.Report {
 			return sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "memoryLimit", Reason: "no controller"}}}
 		},

@@ -63,6 +63,7 @@ type Server struct {
 	Recordings      access.Recordings
 	Identity        Identity
 	Isolation       func() sandbox.Report
+	MissingScripts  func() *[]string     // scripts without a font; nil: unknown
 	WarmPool        func() WarmPoolState // state of the warm pool
 	Recording       Recording            // nil: no recordings
 	Version         string

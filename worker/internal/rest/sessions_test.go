@@ -203,6 +203,8 @@ func TestHealth_AndBrowserVersions(t *testing.T) {
 		Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6",
 		License:       workerapi.LicenseStateOk,
 		Isolation:     workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
+
+		MissingScripts: &[]workerapi.WritingScript{workerapi.Emoji, workerapi.Thai},
 		CloudContract: workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.CloudContractFitUnheard},
 	}
 	if diff := cmp.Diff(healthy, health.Data); diff != "" {

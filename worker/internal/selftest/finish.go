@@ -34,6 +34,9 @@ func (r *run) checkIdle(ctx context.Context) {
 	if status, err := r.status(ctx); err == nil {
 		r.report.Isolation, r.report.WarmPool = status.Isolation, status.WarmPool
 	}
+	if health, err := r.worker.api.GetWorkerHealthWithResponse(ctx); err == nil && health.JSON200 != nil {
+		r.report.MissingScripts = health.JSON200.Data.MissingScripts
+	}
 }
 
 // heldSlots returns a description of the slots in use; empty if there are none.

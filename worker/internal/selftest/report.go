@@ -30,6 +30,9 @@ type Report struct {
 
 	Isolation []workerapi.IsolationPiece `json:"isolation"`
 	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`
+
+	MissingScripts *[]workerapi.WritingScript `json:"missingScripts,omitempty"` // without a font; nil: unknown
+
 	Worker    WorkerUsage                `json:"worker"`
 	// Check is one checked condition; it holds if it has no problems.
 	Checks []Check `json:"checks"`
@@ -136,6 +139,14 @@ func (r *Report) writeMachine(b *strings.Builder) {
 			state = "OFF: " + cmp.Or(value(piece.Reason), "no reason reported")
 		}
 		fmt.Fprintf(b, "  %-17s %s\n", piece.Name, state)
+	}
+	switch missing := r.MissingScripts; {
+	case missing == nil:
+		b.WriteString("Fonts: unknown, fc-list is not installed\n")
+	case len(*missing) > 0:
+		fmt.Fprintf(b, "Fonts: none for %v. Pages show empty boxes: install fonts-noto-core, fonts-noto-cjk and fonts-noto-color-emoji\n", *missing)
+	default:
+		b.WriteString("Fonts: for all checked scripts\n")
 	}
 	fmt.Fprintf(b, "Warm pool: %d to %d browsers; %d launches were warm", r.WarmPool.Size, r.WarmPool.MaxSize, r.WarmPool.WarmLaunches)
 	for _, c := range r.WarmPool.ColdLaunches {
