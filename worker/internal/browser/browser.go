@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -209,7 +210,8 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	if err := b.flushLocalStorage(ctx); err != nil {
 		b.l.log.Warn("failed to flush the local storage", "launchId", b.LaunchID, "error", err)
 	}
-	if err := b.conn.Call(ctx, "", "Browser.close", nil, nil); err != nil {
+	err := b.conn.Call(ctx, "", "Browser.close", nil, nil)
+	if err != nil && !errors.Is(err, cdp.ErrClosed) { // it closes the connection while it exits
 		return
 	}
 	select {

@@ -128,6 +128,35 @@ func TestCall_EndsWithContextWhenBrowserDoesNotRead(t *testing.T) {
 	}
 }
 
+// TestWait_PrefersAnswer waits for answers that arrived before the end of the connection and
+// before that of the context.
+func TestWait_PrefersAnswer(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 30 {
+		c, p := dial(t)
+		answered, err := c.Send(t.Context(), "", "Browser.close", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := c.Send(t.Context(), "", "Test.other", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			p.send(`{"id":%d,"result":{}}`, p.read(t).ID)
+		}
+		p.out.Close()
+		<-c.Done()
+		if err := answered.Wait(t.Context(), nil); err != nil {
+			t.Fatalf("after the end of the connection: %v", err)
+		}
+		if err := other.Wait(ended, nil); err != nil {
+			t.Fatalf("after the end of the context: %v", err)
+		}
+	}
+}
+
 func TestConn_BrowserExitFailsCallsAndSubscriptions(t *testing.T) {
 	c, p := dial(t)
 	s := c.Subscribe(1)

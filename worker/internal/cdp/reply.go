@@ -16,17 +16,24 @@ type Reply struct {
 	release func() // of OnCall
 }
 
-// Wait waits for the answer, as Call does.
-func (r *Reply) Wait(ctx context.Context, result any) error {
+// Wait waits for the answer, as Call does. An answer that has arrived takes precedence over the
+// end of the connection or of ctx.
+func (r *Reply) Wait(ctx context.Context, result any) (err error) {
 	defer r.release()
 	select {
 	case m := <-r.answer:
 		return decode(r.method, m, result)
 	case <-r.conn.done:
-		return fmt.Errorf("%s: %w", r.method, r.conn.Err())
+		err = r.conn.Err()
 	case <-ctx.Done():
-		r.conn.unregister(r.id)
-		return fmt.Errorf("%s: %w", r.method, ctx.Err())
+		err = ctx.Err()
+	}
+	r.conn.unregister(r.id)
+	select {
+	case m := <-r.answer:
+		return decode(r.method, m, result)
+	default:
+		return fmt.Errorf("%s: %w", r.method, err)
 	}
 }
 
