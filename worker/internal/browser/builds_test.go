@@ -1,9 +1,11 @@
 package browser_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
@@ -19,7 +21,7 @@ type buildDir struct {
 // The program prints the file next to it and records each run.
 const program = `package main
 
-import ("fmt"; "os"; "os/exec"; "time")
+import ("fmt"; "os"; "os/exec"; "strings"; "time")
 
 func main() {
 	self, _ := os.Executable()
@@ -41,6 +43,12 @@ func main() {
 	case "fail":
 		fmt.Fprintln(os.Stderr, "cannot start: no library")
 		os.Exit(127)
+	}
+	if other, ok := strings.CutPrefix(string(answer), "after "); ok {
+		for mark := []byte(nil); len(mark) == 0; time.Sleep(time.Millisecond) {
+			mark, _ = os.ReadFile(other + ".asked")
+		}
+		answer = []byte("Chromium 100.0.4896.60")
 	}
 	fmt.Println(string(answer))
 }
@@ -89,6 +97,14 @@ func (b *buildDir) add(name, answer string, beside ...string) {
 	for _, file := range beside {
 		b.write(filepath.Join(filepath.Dir(name), file), nil, 0o644)
 	}
+}
+
+// processes returns the processes of a program, or of all below a directory.
+func (b *buildDir) processes(name string) []int {
+	return processesWhere(func(pid, _, _ int) bool {
+		program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		return strings.HasPrefix(program, b.path(name))
+	})
 }
 
 // runs returns how often a program was run.

@@ -10,6 +10,9 @@ func SetSerialClose(l *Launcher, within time.Duration) {
 	l.closeSlots, l.closeTimeout = make(chan struct{}, 1), within
 }
 
+// SetNewBuildWait sets how long Find waits for new executables.
+func SetNewBuildWait(f *Finder, limit time.Duration) { f.newBuildWait = limit }
+
 // ChangeTimezone is Browser.changeTimezone.
 func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)

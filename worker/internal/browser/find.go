@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -26,28 +24,16 @@ type FindOptions struct {
 	Log     *slog.Logger  // logs skipped builds
 }
 
-// Finder lists installed builds and caches their versions.
+// newBuildWait is how long after its discovery Find waits for the version of an executable,
+// if another build is usable.
+const newBuildWait = 10 * time.Second
+
+// Finder lists installed builds and caches their versions. It is safe for concurrent use.
 type Finder struct {
-	opts FindOptions
-
-	mu         sync.Mutex
-	known      map[string]versionResult // by path
-	unreadable map[string]bool          // directories that could not be listed; logged once
-}
-
-// versionResult is the version of an executable, or an error. It is valid as
-// long as the file is unchanged.
-type versionResult struct {
-	stamp fileStamp
-	versionInfo
-	err error
-}
-
-// fileStamp identifies a version of a file.
-type fileStamp struct {
-	inode             uint64
-	size              int64
-	modified, changed syscall.Timespec
+	opts         FindOptions
+	versions     *versionCache
+	newBuildWait time.Duration
+	unreadable   sync.Map // directories that could not be listed; logged once
 }
 
 // NewFinder returns a Finder with the given options.
@@ -61,7 +47,7 @@ func NewFinder(opts FindOptions) *Finder {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Finder{opts: opts, known: make(map[string]versionResult), unreadable: make(map[string]bool)}
+	return &Finder{opts: opts, versions: newVersionCache(opts), newBuildWait: newBuildWait}
 }
 
 // Names of executables, and directories of packages.
@@ -73,69 +59,63 @@ var (
 
 // Find lists the builds, newest first. Each executable is listed once; a version
 // that is installed twice is listed twice. An executable that does not answer
-// --version is skipped, logged, and not queried again until its file changes. It
-// is an error if a configured Path yields no build.
+// --version is skipped, logged, and not queried again until its file changes. Find
+// waits at most newBuildWait for a new executable, longer only if no build is usable
+// without it. It is an error if a configured Path yields no build.
 func (f *Finder) Find(ctx context.Context) ([]Build, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	paths := f.candidates()
-	f.queryNew(ctx, paths)
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("find builds: %w", ctx.Err())
+	paths, configured := f.candidates(), realBinary(f.opts.Path)
+	queries := f.versions.queryAll(paths)
+	isUsable := func(b Build) bool { return f.opts.Path == "" || b.Path == configured }
+	var builds []Build
+	for _, limit := range []time.Duration{f.newBuildWait, 0} {
+		if err := awaitQueries(ctx, queries, limit); err != nil {
+			return nil, fmt.Errorf("find builds: %w", err)
+		}
+		if builds = listBuilds(paths, queries); slices.ContainsFunc(builds, isUsable) {
+			break
+		}
 	}
-	builds := f.builds(paths)
-	configured := realBinary(f.opts.Path)
-	if f.opts.Path != "" && !slices.ContainsFunc(builds, func(b Build) bool { return b.Path == configured }) {
-		if err := f.known[configured].err; err != nil {
-			return nil, fmt.Errorf("find builds: %s is not a usable Chromium: %w", f.opts.Path, err)
+	if f.opts.Path != "" && !slices.ContainsFunc(builds, isUsable) {
+		if q := queries[configured]; q != nil && q.err != nil {
+			return nil, fmt.Errorf("find builds: %s is not a usable Chromium: %w", f.opts.Path, q.err)
 		}
 		return nil, fmt.Errorf("find builds: %s is not a usable Chromium", f.opts.Path)
 	}
 	return builds, nil
 }
 
-func (f *Finder) builds(paths []string) []Build {
+// awaitQueries waits until each query has ended or has run for the limit; 0 is no limit.
+func awaitQueries(ctx context.Context, queries map[string]*versionQuery, limit time.Duration) error {
+	for _, q := range queries {
+		var late <-chan time.Time
+		if limit > 0 {
+			late = time.After(time.Until(q.started.Add(limit)))
+		}
+		select {
+		case <-q.done:
+		case <-late:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// listBuilds returns the builds that have answered.
+func listBuilds(paths []string, queries map[string]*versionQuery) []Build {
 	var builds []Build
 	for _, path := range paths {
-		known, ok := f.known[path]
-		if !ok || known.err != nil {
+		q := queries[path]
+		if q == nil || !q.hasEnded() || q.err != nil {
 			continue
 		}
-		build := Build{Major: known.major, Version: known.version, Path: path, Engine: HeadlessShell}
+		build := Build{Major: q.major, Version: q.version, Path: path, Engine: HeadlessShell}
 		if isComplete(path) {
-			build.Engine, build.Headful, build.DevTools, build.Extensions = Chromium, true, true, known.loadsExtensions()
+			build.Engine, build.Headful, build.DevTools, build.Extensions = Chromium, true, true, q.loadsExtensions()
 		}
 		builds = append(builds, build)
 	}
 	slices.SortStableFunc(builds, compareNewest)
 	return builds
-}
-
-// queryNew queries new and changed executables concurrently and forgets removed
-// ones. It ignores cancellation, so that a build that hangs does not delay the
-// next call too.
-func (f *Finder) queryNew(ctx context.Context, paths []string) {
-	maps.DeleteFunc(f.known, func(path string, _ versionResult) bool { return !slices.Contains(paths, path) })
-	fresh := make(map[string]*versionResult)
-	for _, path := range paths {
-		now, err := statFile(path)
-		if known, ok := f.known[path]; err == nil && (!ok || known.stamp != now) {
-			fresh[path] = &versionResult{stamp: now}
-		}
-	}
-	var asking sync.WaitGroup
-	for path, a := range fresh {
-		asking.Go(func() { a.versionInfo, a.err = f.queryVersion(context.WithoutCancel(ctx), path) })
-	}
-	asking.Wait()
-	for path, a := range fresh {
-		if a.err != nil {
-			f.opts.Log.Warn("skipping browser build", "path", path, "error", a.err)
-		}
-		if delete(f.known, path); !isTransient(a.err) {
-			f.known[path] = *a
-		}
-	}
 }
 
 // candidates lists the real paths of all files named like a browser: the
@@ -184,9 +164,10 @@ func systemBinaries() []string {
 // directories, one level deeper, and in unpacked packages.
 func (f *Finder) findBelow(dir string) []string {
 	found, builds, err := listDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unreadable[dir] {
-		f.opts.Log.Warn("failed to list directory of browser builds", "path", dir, "error", err)
-		f.unreadable[dir] = true
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if _, known := f.unreadable.LoadOrStore(dir, true); !known {
+			f.opts.Log.Warn("failed to list directory of browser builds", "path", dir, "error", err)
+		}
 	}
 	for _, build := range builds {
 		here, deeper, _ := listDir(build)
@@ -263,12 +244,4 @@ func isComplete(path string) bool {
 		}
 	}
 	return true
-}
-
-func statFile(path string) (fileStamp, error) {
-	var st syscall.Stat_t
-	if err := syscall.Stat(path, &st); err != nil {
-		return fileStamp{}, err
-	}
-	return fileStamp{inode: st.Ino, size: st.Size, modified: st.Mtim, changed: st.Ctim}, nil
 }

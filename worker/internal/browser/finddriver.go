@@ -5,24 +5,20 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"sync"
 )
 
 const driverName = "chromedriver"
 
 // DriverFinder finds the WebDriver servers of builds and caches their versions.
 type DriverFinder struct {
-	finder *Finder
-	path   string // CHROMEDRIVER
-
-	mu    sync.Mutex
-	known map[string]versionResult // by path
+	versions *versionCache
+	path     string // CHROMEDRIVER
 }
 
 // NewDriverFinder returns a DriverFinder. path is an executable, which replaces the one
 // in PATH; empty for none.
 func NewDriverFinder(path string, opts FindOptions) *DriverFinder {
-	return &DriverFinder{finder: NewFinder(opts), path: path, known: map[string]versionResult{}}
+	return &DriverFinder{versions: NewFinder(opts).versions, path: path}
 }
 
 // NoDriverError means that no WebDriver server has the major version of a build.
@@ -76,26 +72,16 @@ func (f *DriverFinder) candidates(build Build) (paths []string) {
 	return paths
 }
 
-// version returns the version of an executable, which is queried when its file has
-// changed. A query ignores cancellation, so that a program that hangs does not delay
-// the next call too.
-func (f *DriverFinder) version(ctx context.Context, path string) (versionResult, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now, err := statFile(path)
+// version returns the version of an executable.
+func (f *DriverFinder) version(ctx context.Context, path string) (versionInfo, error) {
+	q, err := f.versions.query(path)
 	if err != nil {
-		return versionResult{}, err
+		return versionInfo{}, err
 	}
-	found, ok := f.known[path]
-	if ok && found.stamp == now {
-		return found, found.err
+	select {
+	case <-q.done:
+		return q.versionInfo, q.err
+	case <-ctx.Done():
+		return versionInfo{}, ctx.Err()
 	}
-	found = versionResult{stamp: now}
-	if found.versionInfo, found.err = f.finder.queryVersion(context.WithoutCancel(ctx), path); found.err != nil {
-		f.finder.opts.Log.Warn("skipping WebDriver server", "path", path, "error", found.err)
-	}
-	if !isTransient(found.err) {
-		f.known[path] = found
-	}
-	return found, found.err
 }

@@ -63,11 +63,11 @@ func checkExecutable(path string) error {
 
 // queryVersion runs an executable with --version, with a timeout and without
 // privileges. Its process group is killed afterwards.
-func (f *Finder) queryVersion(ctx context.Context, path string) (found versionInfo, err error) {
+func queryVersion(opts FindOptions, path string) (found versionInfo, err error) {
 	if err := checkExecutable(path); err != nil {
 		return found, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), opts.Timeout)
 	defer cancel()
 	out, stderr := &headBuffer{}, &headBuffer{}
 	cmd := exec.CommandContext(ctx, path, "--version")
@@ -75,7 +75,7 @@ func (f *Finder) queryVersion(ctx context.Context, path string) (found versionIn
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(f.opts.UID), Gid: uint32(f.opts.UID)}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(opts.UID), Gid: uint32(opts.UID)}
 	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -89,7 +89,7 @@ func (f *Finder) queryVersion(ctx context.Context, path string) (found versionIn
 	match := versionPattern().FindSubmatch(out.text)
 	switch {
 	case ctx.Err() != nil:
-		return found, fmt.Errorf("query version: no output within %s", f.opts.Timeout)
+		return found, fmt.Errorf("query version: no output within %s", opts.Timeout)
 	case err != nil:
 		line, _, _ := bytes.Cut(bytes.TrimSpace(stderr.text), []byte("\n"))
 		return found, fmt.Errorf("query version: %w: %.200q", err, line)
