@@ -213,7 +213,7 @@ func (c *Conn) bufferMessage(message []byte) {
 			c.closeLocked(closeOverBound)
 			return
 		}
-		c.changed.Wait()
+		c.awaitChange()
 	}
 	if c.reason == nil {
 		c.buffer.add(message)
@@ -235,7 +235,7 @@ func (c *Conn) acceptClientMessage(s *socket, message []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.socket == s && c.browserClose == nil && c.queued > 0 && c.queued+len(message) > maxQueued {
-		c.awaitSpace(s)
+		c.awaitChange()
 	}
 	if c.socket != s || c.browserClose != nil {
 		return false

@@ -35,18 +35,14 @@ func (c *Conn) releaseHeld() {
 	c.changed.Broadcast()
 }
 
-// awaitSpace waits for a change while the queue for the browser is full. During a
-// handover that may take long: meanwhile it notices that the client has closed its
-// socket. The caller holds the lock.
-func (c *Conn) awaitSpace(s *socket) {
-	if len(c.held) == 0 {
-		c.changed.Wait()
-		return
-	}
+// awaitChange waits for a change, such as space in a buffer. That may take long: meanwhile
+// it notices that the client has closed its socket, which nobody may be reading. The
+// caller holds the lock.
+func (c *Conn) awaitChange() {
 	wake := time.AfterFunc(intercept.ClosedPoll, c.changed.Broadcast)
 	c.changed.Wait()
 	wake.Stop()
-	if c.socket == s && intercept.IsClosed(s.raw.Conn) {
+	if s := c.socket; s != nil && intercept.IsClosed(s.raw.Conn) {
 		c.detachLocked(s, nil)
 	}
 }

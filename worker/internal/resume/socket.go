@@ -134,6 +134,7 @@ func (s *socket) writeClient() {
 		batch = frames
 		if err != nil {
 			_ = s.raw.Conn.Close() // may be in the middle of a frame
+			s.conn.detach(s, nil)  // readClient may be waiting for this client to read
 			return
 		}
 		s.conn.markSent(s, upTo)
