@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -141,8 +142,17 @@ func TestIsolation_DebugPortConnections(t *testing.T) {
 		}
 		open = append(open, conn)
 	}
-	if len(open) < 50 {
-		t.Errorf("got %d connections, which exceeds the limit", len(open))
+	if len(open) < sandbox.MaxConnections {
+		t.Errorf("got %d connections", len(open))
+	}
+	res, err := client.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal, _ := io.ReadAll(res.Body)
+	res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(refusal), "limit of 64 connections") {
+		t.Errorf("one connection more: %s %s", res.Status, refusal)
 	}
 	open[0].Close()
 	open[0], _ = b.Dial(t.Context())

@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/peeruser"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 const (
@@ -232,7 +233,11 @@ func (d *debugPortListener) writeError(w http.ResponseWriter, err error) {
 		return
 	}
 	d.log.Debug("debugging port request failed", "error", err)
-	http.Error(w, "The browser does not answer, or has reached its limit of connections.", http.StatusBadGateway)
+	if errors.Is(err, sandbox.ErrBusy) {
+		http.Error(w, sandbox.ErrBusy.Message, http.StatusServiceUnavailable)
+		return
+	}
+	http.Error(w, "The browser does not answer.", http.StatusBadGateway)
 }
 
 // close stops the listener and its connections.

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
@@ -174,16 +175,21 @@ func TestRoutes_RefuseViewTicket(t *testing.T) {
 func TestRelay_BoundsConnectionsPerLaunch(t *testing.T) {
 	w, f := newFakeTestServer(t, "")
 	w.finder.add(f.browser(other, w.clock))
+	resumable := w.open(t, "/devtools/page/resumable") // also counts while its client is disconnected
+	resumable.cut()
 	var conns []*ws.Conn
-	for range maxConnections {
+	for range sandbox.MaxConnections - 1 {
 		conns = append(conns, w.dial(t, "/devtools/page/a"))
 	}
 	headers := append([]string{"X-API-Key", workerKey}, upgrade...)
 	for range 3 {
-		if got := do(t, "GET", w.path("/devtools/page/a"), headers...); got.status != 503 || !strings.Contains(got.body, "EXTERNAL_SERVICE_ERROR") {
-			t.Fatalf("connection above the limit: got %d %s", got.status, got.body)
+		for _, query := range []string{"", "?resume=0"} {
+			if got := do(t, "GET", w.path("/devtools/page/a"+query), headers...); got.status != 503 || !strings.Contains(got.body, "limit of 64 connections") {
+				t.Fatalf("connection above the limit: got %d %s", got.status, got.body)
+			}
 		}
 	}
+	resumable.noError(resumable.connect())
 	if got := do(t, "GET", w.path("/screenshot"), headers...); got.status != 503 {
 		t.Errorf("a screenshot above the limit: got %d %s", got.status, got.body)
 	}

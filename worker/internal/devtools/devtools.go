@@ -21,9 +21,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
 
-// DefaultConnections is the default of Options.Connections.
-const DefaultConnections = 256
-
 // Tickets mints tokens that last no longer than asked for: lifetime, and until
 // unless that is zero.
 type Tickets interface {
@@ -35,7 +32,6 @@ type Options struct {
 	Links       access.Links // builds the URLs in answers, with the tokens in them
 	Tickets     Tickets
 	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
-	Connections int                                              // concurrent connections of one launch, including calls such as screenshots; DefaultConnections when 0
 	Logs        Logs                                             // the console messages of browsers
 	Resume      resume.Options                                   // for connections that outlive their sockets
 	Loop        *eventloop.Loop                                  // reads the relayed connections; optional
@@ -56,12 +52,9 @@ type Service struct {
 
 // New returns a Service. The caller must call Close.
 func New(o Options) *Service {
-	if o.Connections <= 0 {
-		o.Connections = DefaultConnections
-	}
 	return &Service{
 		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs, loop: o.Loop,
-		chromium: newChromium(), tasks: newTaskGroup(o.Connections), resumable: resume.New(o.Resume),
+		chromium: newChromium(), tasks: newTaskGroup(), resumable: resume.New(o.Resume),
 	}
 }
 

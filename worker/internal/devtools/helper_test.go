@@ -36,8 +36,6 @@ const (
 	other     = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e07"
 	unknown   = "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e08"
 	workerKey = "the-worker-key"
-
-	maxConnections = 16
 )
 
 // upgrade contains the headers of a WebSocket handshake.
@@ -103,7 +101,7 @@ func newTestServerWithResume(t testing.TB, public string, options resume.Options
 	address := access.NewAddress(base)
 	loop := newLoop(t)
 	w.Service = devtools.New(devtools.Options{
-		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Connections: maxConnections, Resume: options, Loop: loop,
+		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Resume: options, Loop: loop,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})

@@ -43,14 +43,14 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
-		if err := s.tasks.begin(v.LaunchID); err != nil {
-			return err
-		}
-		defer s.tasks.end(v.LaunchID)
 		path := "/devtools/" + of + "/" + id
 		if c.QueryParams().Has(resumeQuery) {
 			return s.connectResumable(c, v, path)
 		}
+		if err := s.tasks.begin(v.LaunchID); err != nil {
+			return err
+		}
+		defer s.tasks.end(v.LaunchID)
 		up, err := s.dial(c.Request(), v, path)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package devtools
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -23,8 +22,13 @@ const (
 var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 
 // connectResumable opens or resumes a connection that outlives its sockets, and
-// returns when this socket has ended.
+// returns when this socket has ended. Not the socket, but its connection counts against
+// the launch.
 func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, path string) error {
+	if err := s.tasks.enter(); err != nil {
+		return err
+	}
+	defer s.tasks.running.Done()
 	received, name, err := s.resumeParams(c)
 	if err != nil {
 		return err
@@ -76,15 +80,23 @@ func invalidParam(field, code, message string, received []string) error {
 
 // openResumable connects to the browser and keeps the connection until it ends.
 func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, key resume.Key) (*resume.Conn, error) {
+	if err := s.tasks.begin(v.LaunchID); err != nil {
+		return nil, err
+	}
 	up, err := s.dial(c.Request(), v, key.Path)
 	if err != nil {
+		s.tasks.end(v.LaunchID)
 		return nil, err
 	}
 	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, Watch: v.Activity.Watch, Calls: v.Calls})
 	if !isNew {
 		_ = up.Conn.Close()
+		s.tasks.end(v.LaunchID)
 		return conn, err
 	}
-	s.tasks.runInBackground(func(ctx context.Context) { s.resumable.Run(ctx, key, conn) })
+	go func() {
+		defer s.tasks.end(v.LaunchID)
+		s.resumable.Run(s.tasks.ctx, key, conn)
+	}()
 	return conn, nil
 }

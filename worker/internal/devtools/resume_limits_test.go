@@ -53,7 +53,7 @@ func TestResume_StalledClientIsDisconnected(t *testing.T) {
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, "the worker has closed the socket", func() bool { return w.OpenTasks() == 0 })
+	testenv.Eventually(t, "the worker has closed the socket", func() bool { return w.Sockets() == 0 })
 }
 
 func TestResume_OversizeMessageEndsConnection(t *testing.T) {
@@ -159,7 +159,7 @@ func TestResume_EndsWithBrowserAndWorker(t *testing.T) {
 				}
 			}
 			away.cut()
-			testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.OpenTasks() == 1 })
+			testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.Sockets() == 1 })
 			tc.end(w, f)
 			if _, err := here.receive(); ws.CloseStatus(err) != tc.status {
 				t.Errorf("the client got error %v", err)

@@ -166,7 +166,7 @@ func TestResume_ReconnectStopsTimeout(t *testing.T) {
 	w, _ := newFakeTestServerWithResume(t, resume.Options{ResumeTimeout: timeout, Buffer: 1 << 20})
 	s := w.open(t, "/devtools/page/a")
 	s.cut()
-	testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.OpenTasks() == 0 })
+	testenv.Eventually(t, "the end of the socket is noticed", func() bool { return w.Sockets() == 0 })
 	s.noError(s.connect())
 	for i, began := 0, time.Now(); time.Since(began) < 3*timeout; i++ {
 		s.send(fmt.Sprint(i))

@@ -2,28 +2,27 @@ package devtools
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 var errClosing = fault.New(fault.Unavailable, "The worker is shutting down.")
 
-// taskGroup holds all running tasks: relayed connections and calls to browsers.
-// The number of tasks of a launch is bounded. Closing the group ends all tasks.
+// taskGroup holds all running tasks: relayed connections and calls to browsers. A launch
+// has at most sandbox.MaxConnections. Closing the group ends all tasks.
 type taskGroup struct {
-	ctx          context.Context // ends with close
-	cancel       context.CancelFunc
-	maxPerLaunch int // of one launch
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
 
 	mu      sync.Mutex // orders begin against close
 	running sync.WaitGroup
 	open    map[string]int // by launch id
 }
 
-func newTaskGroup(most int) *taskGroup {
-	w := &taskGroup{maxPerLaunch: most, open: map[string]int{}}
+func newTaskGroup() *taskGroup {
+	w := &taskGroup{open: map[string]int{}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -33,14 +32,13 @@ func newTaskGroup(most int) *taskGroup {
 func (w *taskGroup) begin(launchID string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx.Err() != nil {
-		return errClosing
+	if w.open[launchID] >= sandbox.MaxConnections {
+		return sandbox.ErrBusy
 	}
-	if w.open[launchID] >= w.maxPerLaunch {
-		return fault.New(fault.Unavailable, fmt.Sprintf("This browser has reached its limit of %d connections. Close one before opening another.", w.maxPerLaunch))
+	if err := w.enterLocked(); err != nil {
+		return err
 	}
 	w.open[launchID]++
-	w.running.Add(1)
 	return nil
 }
 
@@ -53,10 +51,21 @@ func (w *taskGroup) end(launchID string) {
 	w.running.Done()
 }
 
-// runInBackground runs a function that does not count against a launch. It must
-// be called between begin and end.
-func (w *taskGroup) runInBackground(run func(ctx context.Context)) {
-	w.running.Go(func() { run(w.ctx) })
+// enter starts a task that does not count against a launch. It returns a fault if the
+// group is closed. The caller must call running.Done.
+func (w *taskGroup) enter() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.enterLocked()
+}
+
+// enterLocked is enter. The caller holds the lock.
+func (w *taskGroup) enterLocked() error {
+	if w.ctx.Err() != nil {
+		return errClosing
+	}
+	w.running.Add(1)
+	return nil
 }
 
 // close ends all tasks and waits for them.

@@ -10,8 +10,14 @@ import (
 )
 
 const (
-	maxConnections = 64  // into a sandbox, at once
-	backlog        = 512 // of connections to the proxy
+	// MaxConnections limits the connections of clients to one browser, at once.
+	MaxConnections = 64
+
+	// socketCount is the number of sockets into a sandbox. Those above MaxConnections are
+	// for the worker's own connections.
+	socketCount = MaxConnections + 16
+
+	backlog = 512 // of connections to the proxy
 )
 
 var (
@@ -150,7 +156,7 @@ func concat(parts ...[]byte) (joined []byte) {
 // network: one to listen where the browser expects its proxy, the others to
 // connect to the browser.
 func createSockets() (sockets []int, err error) {
-	for range 1 + maxConnections {
+	for range 1 + socketCount {
 		socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return nil, &pieceError{NetworkNamespace, os.NewSyscallError("socket", err)}

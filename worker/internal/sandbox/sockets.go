@@ -17,8 +17,8 @@ import (
 // connectTimeout limits a connection attempt into a sandbox, in seconds.
 const connectTimeout = 5
 
-// ErrBusy means that all sockets of a sandbox are in use.
-var ErrBusy = fault.New(fault.Unavailable, "The browser has reached its limit of connections.")
+// ErrBusy means that a browser has as many connections as are possible.
+var ErrBusy = fault.New(fault.Unavailable, fmt.Sprintf("This browser has reached its limit of %d connections. Close one before opening another.", MaxConnections))
 
 // socketPool holds the unused sockets of a sandbox's network. The worker cannot
 // create sockets there, so they are reused.

@@ -63,7 +63,7 @@ func (p *isolationParts) descriptorCount() (n int) {
 		n += privateDescriptors
 	}
 	if p.Network {
-		n += 1 + maxConnections
+		n += 1 + socketCount
 	}
 	return n
 }
@@ -125,7 +125,7 @@ func send(ctx context.Context, conn *net.UnixConn, message any) error {
 // ended.
 func receive(ctx context.Context, conn *net.UnixConn) (a response, files []*os.File, err error) {
 	defer interruptOn(ctx, conn)()
-	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(privateDescriptors+1+maxConnections)))
+	raw, rights := make([]byte, 16<<10), make([]byte, unix.CmsgSpace(4*(privateDescriptors+1+socketCount)))
 	n, oob, _, _, err := conn.ReadMsgUnix(raw, rights)
 	switch {
 	case err != nil && ctx.Err() != nil:
