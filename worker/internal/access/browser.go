@@ -33,7 +33,9 @@ type Browser struct {
 	Files          *files.Launch                           // its downloads and uploads
 	Origins        func() []string                         // of the pages that tabs have shown; nil: unknown
 	Done           <-chan struct{}                         // closed when the browser has ended
-	OnLeaving      func()                                  // called when the browser closed its socket and may be ending; optional
+	// AwaitEnd waits until the end of a browser that has closed a socket, or has accepted
+	// Browser.close, is recorded. It returns early if the browser continues to run or ctx ends.
+	AwaitEnd func(ctx context.Context)
 }
 
 // Display is the desktop of a headful browser.

@@ -44,7 +44,8 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	seen := access.Browser{
 		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: of.DebugPath, DevTools: of.DevTools,
-		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Origins: running.Origins, Done: running.Done(), OnLeaving: func() { f.launches.MarkLeaving(id) },
+		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Origins: running.Origins, Done: running.Done(),
+		AwaitEnd: func(ctx context.Context) { _, _ = f.launches.AwaitEnd(ctx, id) },
 	}
 	if display, ok := running.Display(); ok {
 		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}

@@ -29,12 +29,12 @@ type Tickets interface {
 
 // Options configures a Service.
 type Options struct {
-	Links       access.Links // builds the URLs in answers, with the tokens in them
-	Tickets     Tickets
-	End         func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
-	Logs        Logs                                             // the console messages of browsers
-	Resume      resume.Options                                   // for connections that outlive their sockets
-	Loop        *eventloop.Loop                                  // reads the relayed connections; optional
+	Links   access.Links // builds the URLs in answers, with the tokens in them
+	Tickets Tickets
+	End     func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
+	Logs    Logs                                             // the console messages of browsers
+	Resume  resume.Options                                   // for connections that outlive their sockets
+	Loop    *eventloop.Loop                                  // reads the relayed connections; optional
 }
 
 // Service serves the routes and owns the relayed connections.

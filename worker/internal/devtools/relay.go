@@ -45,7 +45,7 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		}
 		path := "/devtools/" + of + "/" + id
 		if c.QueryParams().Has(resumeQuery) {
-			return s.connectResumable(c, v, path)
+			return s.connectResumable(c, v, of, path)
 		}
 		if err := s.tasks.begin(v.LaunchID); err != nil {
 			return err
@@ -65,13 +65,9 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		defer v.Activity.Watch(client.Conn)()
 		s.sockets.Add(1)
 		defer s.sockets.Add(-1)
-		closed := func() {}
-		if of == "browser" && v.OnLeaving != nil {
-			closed = v.OnLeaving
-		}
 		connection := v.Calls.Connect()
 		defer connection.Close() // relay has closed the client's socket
-		s.relay(connection, client, &up.Raw, v.Done, closed)
+		s.relay(connection, client, &up.Raw, v.Done, beforeEnd(v, of))
 		return nil
 	}
 }
@@ -88,20 +84,46 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 	return up, s.toFault(v, err)
 }
 
+// beforeEnd returns a function that is called before a client sees that the browser has
+// accepted Browser.close, or has closed its side of a connection. It waits until the end of
+// the browser is recorded. A page closes its side also when only the page ends.
+func beforeEnd(v access.AuthorizedRequest, of string) func(ctx context.Context, closeAccepted bool) {
+	return func(ctx context.Context, closeAccepted bool) {
+		if v.AwaitEnd != nil && (closeAccepted || of == "browser" || v.HasEnded()) {
+			v.AwaitEnd(ctx)
+		}
+	}
+}
+
 // relay forwards frames in both directions until one side, the browser or the
-// worker ends. closed is called when the browser closes its side, before the
-// client sees it.
-func (s *Service) relay(connection *intercept.Connection, client, up *ws.Raw, browserDone <-chan struct{}, closed func()) {
+// worker ends. beforeEnd is called before the client sees the end of the browser's side,
+// unless the client itself has sent a close frame.
+func (s *Service) relay(
+	connection *intercept.Connection, client, up *ws.Raw, browserDone <-chan struct{}, beforeEnd func(ctx context.Context, closeAccepted bool),
+) {
 	in, out := connection.Streams(client, up)
+	here, leave := context.WithCancel(s.tasks.ctx) // ends when the client has left
+	defer leave()
+	awaitEnd := func(closeAccepted bool) {
+		if closeAccepted || !in.Closing() {
+			beforeEnd(here, closeAccepted)
+		}
+	}
+	out.BeforeEnd = awaitEnd
 	ended := make(chan struct{}, 2)
 	go func() {
-		out.SendErrorClose(in.Run(client))
+		err := in.Run(client)
+		if errors.Is(err, intercept.ErrBrowserClosed) {
+			awaitEnd(false)
+		}
+		leave()
+		out.SendErrorClose(err)
 		up.CloseWrite()
 		ended <- struct{}{}
 	}()
 	go func() {
 		_ = out.Run(up) // either side may disconnect at any time
-		closed()
+		awaitEnd(false)
 		client.CloseWrite()
 		ended <- struct{}{}
 	}()
@@ -111,6 +133,7 @@ func (s *Service) relay(connection *intercept.Connection, client, up *ws.Raw, br
 	case <-ended:
 		left--
 	case <-browserDone:
+		awaitEnd(false)
 	case <-s.tasks.ctx.Done():
 	}
 	patience := time.NewTimer(drainTimeout)

@@ -24,13 +24,20 @@ var errTooManyAnswers = errors.New("too many pending answers")
 // BrowserStream forwards the browser's frames to the client unchanged, and inserts
 // the worker's messages between the browser's messages.
 type BrowserStream struct {
+	// BeforeEnd is called once, before the client gets the browser's close frame, or its
+	// answer to Browser.close if it has accepted that. Until it returns, the client gets
+	// nothing. Optional.
+	BeforeEnd func(closeAccepted bool)
+
 	conn net.Conn
 
-	mu      sync.Mutex
-	frames  frameTracker
-	pending []byte // frames to send after the browser's current message
-	unsent  []byte // bytes of the browser that come before all others
-	closed  bool   // a close frame was sent
+	mu            sync.Mutex
+	frames        frameTracker
+	pending       []byte // frames to send after the browser's current message
+	unsent        []byte // bytes of the browser that come before all others
+	closed        bool   // a close frame was sent
+	closeAccepted bool   // by the browser
+	endAwaited    bool   // BeforeEnd was called
 }
 
 // forward forwards bytes of the browser.
@@ -51,8 +58,17 @@ func (o *BrowserStream) forward(p []byte) error {
 	return err
 }
 
+// mustAwaitEnd reports whether BeforeEnd must be called.
+func (o *BrowserStream) mustAwaitEnd() bool {
+	return o.BeforeEnd != nil && !o.endAwaited && (o.closeAccepted || o.frames.closing)
+}
+
 // write writes to the client. The caller holds the lock.
 func (o *BrowserStream) write(parts ...[]byte) (err error) {
+	if o.mustAwaitEnd() {
+		o.endAwaited = true
+		o.BeforeEnd(o.closeAccepted)
+	}
 	if len(o.unsent) > 0 {
 		parts = append([][]byte{o.unsent}, parts...)
 		o.unsent = nil

@@ -1,6 +1,12 @@
 package intercept
 
-import "testing"
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/browser-svc/svc/worker/internal/wsframe"
+)
 
 func TestConnection_EndsBrowserAfterItsAnswer(t *testing.T) {
 	ended := 0
@@ -28,8 +34,57 @@ func TestConnection_EndsBrowserAfterItsAnswer(t *testing.T) {
 
 func TestConnection_LeavesCloseToBrowser(t *testing.T) {
 	const call = `{"id":1,"method":"Browser.close"}`
-	s := (&fixture{Calls: New(Options{})}).connect()
-	if browser, client := s.send(t, call, 20, 20); browser != call || client != "" || s.awaits() {
+	f := &fixture{Calls: New(Options{})}
+	s := f.connect()
+	if browser, client := s.send(t, call, 20, 20); browser != call || client != "" || f.Closing().Err() != nil {
 		t.Errorf("the browser got %q, the client %q", browser, client)
+	}
+	if s.answer(t, `{"id":1,"result":{}}`); f.Closing().Err() == nil {
+		t.Error("the browser does not count as closing")
+	}
+}
+
+func TestBrowserStream_HoldsEndUntilItIsRecorded(t *testing.T) {
+	event, answer := `{"method":"Target.targetDestroyed"}`, `{"id":1,"result":{}}`
+	frame := func(text string) []byte { return wsframe.FromServer(wsframe.Text, []byte(text)) }
+	closeFrame := wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(wsframe.Normal, ""))
+	for name, tc := range map[string]struct {
+		sent          []byte // by the browser
+		closeAccepted bool
+		holds         bool
+	}{
+		"answer":                {frame(answer), true, true},
+		"answer after an event": {append(frame(event), frame(answer)...), true, true},
+		"answer, close frame":   {append(frame(answer), closeFrame...), true, true},
+		"close frame":           {closeFrame, false, true},
+		"refusal":               {frame(`{"id":1,"error":{"code":-32000,"message":"no"}}`), false, false},
+		"event":                 {frame(event), false, false},
+	} {
+		for _, forward := range []func(o *BrowserStream, to *limited, p []byte) error{
+			func(o *BrowserStream, _ *limited, p []byte) error { return o.forward(p) },
+			func(o *BrowserStream, to *limited, p []byte) error { // as runPolled
+				handled, _, err := o.tryForward(to, p)
+				return errors.Join(err, o.forward(p[handled:]))
+			},
+			func(o *BrowserStream, to *limited, p []byte) error { // an answer of the worker comes between
+				handled, _, err := o.tryForward(to, p)
+				return errors.Join(err, o.Send(nil), o.forward(p[handled:]))
+			},
+		} {
+			s := (&fixture{Calls: New(Options{})}).connect()
+			if bytes.Contains(tc.sent, []byte(`"id":1`)) {
+				s.send(t, `{"id":1,"method":"Browser.close"}`, 100, 100)
+			}
+			to, calls := &limited{accepts: 1 << 20}, 0
+			s.out.conn = to
+			s.out.BeforeEnd = func(closeAccepted bool) {
+				if calls++; bytes.Contains(to.Bytes(), tc.sent) || closeAccepted != tc.closeAccepted {
+					t.Errorf("%s: before the record, the client got %q; accepted: %v", name, to.Bytes(), closeAccepted)
+				}
+			}
+			if err := forward(s.out, to, tc.sent); err != nil || !bytes.Contains(to.Bytes(), tc.sent) || calls > 1 || (calls == 1) != tc.holds {
+				t.Errorf("%s: the client got %q, %v, after %d calls", name, to.Bytes(), err, calls)
+			}
+		}
 	}
 }

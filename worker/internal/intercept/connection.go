@@ -59,7 +59,8 @@ func (n *Connection) Streams(client, browser *ws.Raw) (*ClientStream, *BrowserSt
 	out := &BrowserStream{conn: client.Conn}
 	n.Reply = out.Send
 	in := &ClientStream{browser: browser.Conn, calls: n}
-	out.frames.awaited, out.frames.observe = n.awaits, n.observe
+	out.frames.awaited = n.awaits
+	out.frames.observe = func(message []byte) { out.closeAccepted = n.observe(message) || out.closeAccepted }
 	return in, out
 }
 
@@ -101,11 +102,10 @@ func (n *Connection) isForBrowser(raw []byte) bool {
 	return v == forBrowser || v == forWorker
 }
 
-// HandleAnswer reads a complete message of the browser, before the client gets it.
-func (n *Connection) HandleAnswer(m wsframe.Message) {
-	if n.awaits() && m.Opcode == wsframe.Text && len(m.Raw) <= maxAnswer+wsframe.MaxHeader {
-		n.observe(m.Payload())
-	}
+// HandleAnswer reads a complete message of the browser, before the client gets it. It
+// reports whether the browser has accepted Browser.close.
+func (n *Connection) HandleAnswer(m wsframe.Message) (closeAccepted bool) {
+	return n.awaits() && m.Opcode == wsframe.Text && len(m.Raw) <= maxAnswer+wsframe.MaxHeader && n.observe(m.Payload())
 }
 
 // Close ends the connection: Chromium disposes of its temporary contexts and resets its
@@ -191,9 +191,7 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 	case setPageDownloads:
 		return nil, n.setPageDownloads(m, params)
 	case closeBrowser:
-		if n.calls.End != nil {
-			n.await(key, awaitedCall{closes: true})
-		}
+		n.await(key, awaitedCall{closes: true})
 	}
 	return nil, nil
 }
@@ -255,15 +253,16 @@ func (n *Connection) await(key string, call awaitedCall) {
 // awaits reports whether an answer of the browser is awaited.
 func (n *Connection) awaits() bool { return n.pending.Load() > 0 }
 
-// observe reads a message of the browser, which may be an awaited answer.
-func (n *Connection) observe(raw []byte) {
+// observe reads a message of the browser, which may be an awaited answer. It reports
+// whether the browser has accepted Browser.close.
+func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 	var m, result message
 	if json.Unmarshal(raw, &m) != nil {
-		return
+		return false
 	}
 	key, ok := m.callKey()
 	if !ok {
-		return
+		return false
 	}
 	n.mu.Lock()
 	call, ok := n.awaited[key]
@@ -271,7 +270,7 @@ func (n *Connection) observe(raw []byte) {
 	n.pending.Store(int32(len(n.awaited)))
 	n.mu.Unlock()
 	if !ok {
-		return
+		return false
 	}
 	succeeded := json.Unmarshal(m["result"], &result) == nil
 	id := result.text("browserContextId")
@@ -282,8 +281,9 @@ func (n *Connection) observe(raw []byte) {
 		}
 	case call.closes:
 		if succeeded {
-			n.calls.End()
+			n.calls.close()
 		}
+		return succeeded
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":
@@ -292,6 +292,7 @@ func (n *Connection) observe(raw []byte) {
 	case id != "":
 		n.addContext(id, call)
 	}
+	return false
 }
 
 // addContext registers a new context, before the client knows it.

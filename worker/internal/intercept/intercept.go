@@ -14,7 +14,8 @@
 //     directory of the launch instead, each with its guid as its name.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
-//   - Browser.close, if the worker ends the browser: when the browser has answered.
+//   - Browser.close: the answer is held until the end is recorded (BrowserStream.BeforeEnd),
+//     and the worker may end the browser when it has answered.
 //   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
 //     loads them at the launch.
 //
@@ -23,6 +24,7 @@
 package intercept
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strconv"
@@ -62,6 +64,9 @@ type Calls struct {
 	Options
 	handovers *handover.Handovers
 
+	closing     context.Context // ends when the browser has accepted Browser.close
+	markClosing context.CancelFunc
+
 	mu      sync.Mutex
 	proxies map[string]func() // closes a context's proxy; by browserContextId
 }
@@ -69,7 +74,9 @@ type Calls struct {
 // New returns the Calls of a browser. The owner of the proxies closes those that are
 // open when the browser ends.
 func New(o Options) *Calls {
-	return &Calls{Options: o, handovers: handover.New(), proxies: map[string]func(){}}
+	c := &Calls{Options: o, handovers: handover.New(), proxies: map[string]func(){}}
+	c.closing, c.markClosing = context.WithCancel(context.Background())
+	return c
 }
 
 // Handovers returns the handovers of the browser to persons.
@@ -79,6 +86,10 @@ func (c *Calls) Handovers() *handover.Handovers {
 	}
 	return c.handovers
 }
+
+// Closing returns a context that ends when the browser has accepted Browser.close of a
+// client.
+func (c *Calls) Closing() context.Context { return c.closing }
 
 // Connect returns a new connection. The caller must call Close.
 func (c *Calls) Connect() *Connection { return &Connection{calls: c} }
@@ -104,6 +115,14 @@ func (c *Calls) closeProxy(contextID string) {
 	c.mu.Unlock()
 	if closeProxy != nil {
 		closeProxy()
+	}
+}
+
+// close records that the browser has accepted Browser.close.
+func (c *Calls) close() {
+	c.markClosing()
+	if c.End != nil {
+		c.End()
 	}
 }
 

@@ -122,6 +122,10 @@ func (o *BrowserStream) tryForward(client Polled, p []byte) (handled int, more b
 	if _, err := o.frames.process(p); err != nil {
 		return 0, false, err
 	}
+	if o.mustAwaitEnd() {
+		o.unsent = bytes.Clone(p)
+		return len(p), false, nil
+	}
 	n, err := client.TryWrite(p)
 	if n < len(p) {
 		o.unsent = bytes.Clone(p[n:])

@@ -133,6 +133,7 @@ func (s *Service) checkAdmission() error {
 func (s *Service) addSession(run *running, added session.Session) {
 	s.Tokens.Begin(added.LaunchID.String())
 	s.observeHandovers(run, added)
+	context.AfterFunc(run.browser.Calls().Closing(), run.closeByClient)
 	s.mu.Lock()
 	run.session = s.Sessions.Add(added)
 	s.live[added.ID] = run

@@ -6,20 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-const (
-	// endWaitTimeout bounds how long a launch of an organization without free slots
-	// waits for sessions that are ending on this worker.
-	endWaitTimeout = 5 * time.Second
-	// leavingWindow is how long a session counts as ending after its client or its
-	// browser closed a socket.
-	leavingWindow = 2 * time.Second
-)
+// endWaitTimeout bounds how long a launch of an organization without free slots waits
+// for sessions that are ending on this worker.
+const endWaitTimeout = 5 * time.Second
 
 // authorize requests a slot from the cloud. The request carries the ends that the
 // cloud has not acknowledged, so that a session already reported as ended to a
@@ -31,9 +24,10 @@ func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, er
 	waitCtx, cancel := context.WithTimeout(ctx, endWaitTimeout)
 	defer cancel()
 	if s.fullCache.recentlyFull(key) && asked.Wait == 0 {
-		s.awaitEnds(waitCtx, key)
+		awaitEnds(waitCtx, s.sessionsOf(key))
 	}
 	for {
+		sessions := s.sessionsOf(key) // one may end while the cloud decides
 		asked.Ends = s.Reports.Unacknowledged(key)
 		grant, err := s.License.Authorize(ctx, asked)
 		refused := fault.Is(err, fault.PaymentRequired)
@@ -41,35 +35,36 @@ func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, er
 			s.Reports.Carried(asked.Ends)
 			s.fullCache.set(key, refused || grant.Full)
 		}
-		if !refused || grant.Queued || !s.shouldRetry(waitCtx, key) {
+		if !refused || grant.Queued || !s.shouldRetry(waitCtx, key, sessions) {
 			return grant, err
 		}
 	}
 }
 
-// shouldRetry reports whether a retry can succeed after a refusal: a session has
-// ended since, or a pending end report was delivered.
-func (s *Service) shouldRetry(ctx context.Context, key session.OrganizationKey) bool {
-	waited := s.awaitEnds(ctx, key)
+// shouldRetry reports whether a retry can succeed after a refusal: one of the sessions that
+// were running before has ended, or a pending end report was delivered.
+func (s *Service) shouldRetry(ctx context.Context, key session.OrganizationKey, sessions []*running) bool {
+	ended := awaitEnds(ctx, sessions)
 	delivered := s.Reports.Deliver(ctx, key)
-	return ctx.Err() == nil && (waited || delivered || len(s.Reports.Unacknowledged(key)) > 0)
+	return ctx.Err() == nil && (ended || delivered || len(s.Reports.Unacknowledged(key)) > 0)
 }
 
-// awaitEnds waits for the ending sessions of a key until ctx ends. It reports
-// whether one of them ended.
-func (s *Service) awaitEnds(ctx context.Context, key session.OrganizationKey) (ended bool) {
-	for _, run := range s.endingSessions(key) {
-		ended = run.awaitEnd(ctx) || ended
+// awaitEnds waits for those of these sessions that are ending, until ctx ends. It reports
+// whether one of them has ended.
+func awaitEnds(ctx context.Context, sessions []*running) (ended bool) {
+	for _, run := range sessions {
+		ended = run.isEnding() && run.awaitEnd(ctx) || ended
 	}
 	return ended
 }
 
-// endingSessions returns the sessions of a key that are ending or about to end.
-func (s *Service) endingSessions(key session.OrganizationKey) (found []*running) {
+// sessionsOf returns the sessions that are charged to a key, except those whose end is
+// reported.
+func (s *Service) sessionsOf(key session.OrganizationKey) (found []*running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, run := range s.live {
-		if run.isEnding() && s.chargedKey(run.session.OrganizationKey).Equal(key) {
+		if s.chargedKey(run.session.OrganizationKey).Equal(key) {
 			found = append(found, run)
 		}
 	}
@@ -83,46 +78,6 @@ func (s *Service) chargedKey(key session.OrganizationKey) session.OrganizationKe
 		return session.OrganizationKey{}
 	}
 	return key
-}
-
-// MarkLeaving records that the client of a launch has sent a close frame, or that
-// its browser has closed a socket. The session most likely ends soon.
-func (s *Service) MarkLeaving(launchID uuid.UUID) {
-	found, ok := s.Sessions.ByLaunch(launchID)
-	if !ok {
-		return
-	}
-	if run, ok := s.lookup(found.ID); ok {
-		run.leavingUntil.Store(time.Now().Add(leavingWindow).UnixNano())
-	}
-}
-
-// isEnding reports whether the session is ending or about to end.
-func (r *running) isEnding() bool {
-	select {
-	case <-r.browser.Done():
-		return true
-	default:
-		return r.endRequested.Load() || time.Now().UnixNano() < r.leavingUntil.Load()
-	}
-}
-
-// awaitEnd waits until the session's end is reported. It returns false if ctx ends
-// first or the session turns out not to end.
-func (r *running) awaitEnd(ctx context.Context) bool {
-	for r.isEnding() {
-		poll := time.NewTimer(leavingWindow)
-		select {
-		case <-r.done:
-			poll.Stop()
-			return true
-		case <-ctx.Done():
-			poll.Stop()
-			return false
-		case <-poll.C:
-		}
-	}
-	return false
 }
 
 // fullCache remembers the keys for which the cloud's last answer left no free slot.

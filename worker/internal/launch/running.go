@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,13 +30,14 @@ type running struct {
 	endRequests chan session.EndReason // for watch; the first reason counts
 	reason      session.EndReason      // why the worker ended the browser, if it did; used by watch only
 
-	endRequested atomic.Bool
-	leavingUntil atomic.Int64 // the session counts as ending until then, in Unix nanoseconds
+	ending        context.Context // ends when the session certainly ends soon
+	markEnding    context.CancelFunc
+	clientLeaving atomic.Pointer[func() bool] // of BindClient; nil: the session does not end with a client
 }
 
 // requestEnd asks watch to end the browser.
 func (r *running) requestEnd(reason session.EndReason) {
-	r.endRequested.Store(true)
+	r.markEnding()
 	select {
 	case r.endRequests <- reason:
 	default:

@@ -34,6 +34,7 @@ func (s *Service) start(
 		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
 		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
 	}
+	run.ending, run.markEnding = context.WithCancel(context.Background())
 	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -49,6 +50,49 @@ type fixture struct {
 	address  string // host:port
 	dir      string
 	log      *testenv.Log
+
+	beforeRecord func()        // called before an end is recorded; optional
+	cuts         chan struct{} // if set before a client connects, the worker reads its end only when this is closed
+}
+
+// reports calls beforeRecord.
+type reports struct {
+	*report.Reporter
+	fixture *fixture
+}
+
+func (r reports) Ended(ended launch.Ended) {
+	if r.fixture.beforeRecord != nil {
+		r.fixture.beforeRecord()
+	}
+	r.Reporter.Ended(ended)
+}
+
+// listener returns connections that use cuts.
+type listener struct {
+	net.Listener
+	fixture *fixture
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil || l.fixture.cuts == nil {
+		return conn, err
+	}
+	return heldConn{conn.(*net.TCPConn), l.fixture.cuts}, nil
+}
+
+type heldConn struct {
+	*net.TCPConn
+	cuts chan struct{}
+}
+
+func (c heldConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if errors.Is(err, io.EOF) {
+		<-c.cuts
+	}
+	return n, err
 }
 
 // directEgress is the egress of browsers without a proxy.
@@ -86,17 +130,17 @@ func newFixture(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports, err := report.New(client, w.sessions, filepath.Join(w.dir, "reports"), log)
+	reporter, err := report.New(client, w.sessions, filepath.Join(w.dir, "reports"), log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.launches = launch.New(launch.Options{
-		License: client, Reports: reports, Builds: fakeBuilds{w.build}, Launcher: launcher, Sessions: w.sessions,
+		License: client, Reports: reports{reporter, w}, Builds: fakeBuilds{w.build}, Launcher: launcher, Sessions: w.sessions,
 		Clock: clock.System{}, Logger: log,
 		Egress: directEgress{}, Tokens: w.tickets,
 	})
 	w.serve(t, log)
-	run(t, reports.Run)
+	run(t, reporter.Run)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -112,6 +156,7 @@ func (w *fixture) serve(t testing.TB, log *slog.Logger) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	w.address = server.Listener.Addr().String()
+	server.Listener = listener{server.Listener, w}
 	loop, err := eventloop.New()
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package launchsock
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,12 +13,21 @@ import (
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// endTimeout is the time between the end of a browser's socket and the end of the
-// browser.
-const endTimeout = 5 * time.Second
+// answerTimeout is how long a browser may take to answer the client's close frame.
+const answerTimeout = 3 * time.Second
+
+// relay is the connection of a client to the browser that it has launched.
+type relay struct {
+	*Service
+	launched  session.Session
+	keepAlive bool // the browser outlives the client
+	in        *intercept.ClientStream
+	out       *intercept.BrowserStream
+}
 
 // relay forwards frames in both directions until the client, the browser or the
-// worker ends, and then ends the rest.
+// worker ends, and then ends the rest. The client sees the end of the session when it is
+// recorded.
 func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
 	running, ok := s.Launches.Running(launched.LaunchID)
 	var calls *intercept.Calls
@@ -28,82 +36,73 @@ func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive 
 	}
 	connection := calls.Connect()
 	defer connection.Close()
-	in, out := connection.Streams(client, up)
-	in.Answer = s.answerer(out, launched)
-	if !keepAlive {
-		in.OnClose = func() { s.Launches.MarkLeaving(launched.LaunchID) }
-	}
+	r := &relay{Service: s, launched: launched, keepAlive: keepAlive}
+	r.in, r.out = connection.Streams(client, up)
+	r.in.Answer = s.answerer(r.out, launched)
+	r.in.OnClose = func() { _ = up.Conn.SetReadDeadline(time.Now().Add(answerTimeout)) }
+	r.out.BeforeEnd = func(closeAccepted bool) { r.end(!closeAccepted && r.in.Closing()) }
 	var copies sync.WaitGroup
 	defer copies.Wait()
 	defer func() { _ = up.Conn.Close() }()
 	defer func() { _ = client.Conn.Close() }()
 	if !ok { // the browser has ended
-		s.sendEndReason(out, launched)
+		r.sendEndReason(r.end(false))
 		return
+	}
+	if !keepAlive {
+		s.Launches.BindClient(launched.LaunchID, func() bool { return r.in.Closing() || intercept.IsClosed(client.Conn) })
 	}
 	defer running.Activity.Watch(client.Conn)()
 
 	fromClient, fromBrowser := make(chan error, 1), make(chan struct{})
-	copies.Go(func() { fromClient <- in.Run(client) })
+	copies.Go(func() { fromClient <- r.in.Run(client) })
 	copies.Go(func() {
 		defer close(fromBrowser)
-		if err := out.Run(up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		if err := r.out.Run(up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 			s.Logger.Debug("launch socket failed", "launchId", launched.LaunchID, "error", err)
 		}
 	})
-
-	reason := session.ClientClose
+	var err error
 	select {
-	case err := <-fromClient:
-		out.SendErrorClose(err)
-		if errors.Is(err, intercept.ErrBrowserClosed) {
-			reason = s.browserClosed(out, running.Browser.Done(), launched)
-		}
+	case err = <-fromClient:
 	case <-fromBrowser:
-		if !in.Closing() { // otherwise this is the answer to the client's close frame
-			reason = s.browserClosed(out, running.Browser.Done(), launched)
-		}
 	case <-running.Browser.Done():
-		out.Drain(fromBrowser)
-		s.sendEndReason(out, launched)
-		reason = ""
 	case <-s.ctx.Done():
-		out.SendClose(wsframe.GoingAway, "the worker is shutting down")
-		reason = session.Drain
 	}
-	_ = client.Conn.Close()
-	if reason == session.Drain || reason != "" && !keepAlive {
-		s.endBrowser(launched, reason)
+	ended, ok := r.end(r.in.Closing() || err != nil && !errors.Is(err, intercept.ErrBrowserClosed))
+	if ok {
+		r.out.Drain(fromBrowser)
 	}
+	r.out.SendErrorClose(err)
+	r.sendEndReason(ended, ok)
 }
 
-// browserClosed tells the client why the browser's socket ended. If the browser
-// continues to run, only the connection has ended.
-func (s *Service) browserClosed(out *intercept.BrowserStream, done <-chan struct{}, launched session.Session) session.EndReason {
-	select {
-	case <-done:
-		s.sendEndReason(out, launched)
-		return ""
-	case <-s.ctx.Done():
-		out.SendClose(wsframe.GoingAway, "the worker is shutting down")
-		return session.Drain
-	case <-time.After(endTimeout):
-		return session.ClientClose
+// end waits until the end of the session is recorded, if the browser ends by itself.
+// Otherwise it ends the session, unless that outlives the client. It returns false if the
+// session continues.
+func (r *relay) end(clientLeft bool) (ended session.Session, ok bool) {
+	if !clientLeft {
+		if ended, ok := r.Launches.AwaitEnd(r.ctx, r.launched.LaunchID); ok {
+			return ended, true
+		}
 	}
+	switch {
+	case r.ctx.Err() != nil:
+		return r.endBrowser(r.launched, session.Drain)
+	case r.keepAlive:
+		return session.Session{}, false
+	}
+	return r.endBrowser(r.launched, session.ClientClose)
 }
 
-// sendEndReason sends a close frame with the end reason of the session. Killing an
-// ended session waits until the reason is recorded.
-func (s *Service) sendEndReason(out *intercept.BrowserStream, launched session.Session) {
-	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
-	defer cancel()
-	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, session.ClientClose)
-	if err != nil {
-		s.Logger.Warn("failed to get end reason", "launchId", launched.LaunchID, "error", err)
+// sendEndReason sends a close frame with the end reason of an ended session.
+func (r *relay) sendEndReason(ended session.Session, ok bool) {
+	if !ok {
+		return
 	}
 	status := uint16(wsframe.Normal)
 	if ended.EndReason == session.Drain {
 		status = wsframe.GoingAway
 	}
-	out.SendClose(status, string(ended.EndReason))
+	r.out.SendClose(status, string(ended.EndReason))
 }

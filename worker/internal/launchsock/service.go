@@ -36,9 +36,11 @@ type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
-	// MarkLeaving records that the client sent a close frame: its browser will be
-	// ended.
-	MarkLeaving(launchID uuid.UUID)
+	// BindClient makes a session count as ending when isLeaving returns true.
+	BindClient(launchID uuid.UUID, isLeaving func() bool)
+	// AwaitEnd waits until the end of a session is recorded. It returns false if the browser
+	// continues to run or ctx ends first.
+	AwaitEnd(ctx context.Context, launchID uuid.UUID) (ended session.Session, ok bool)
 }
 
 // Options configures a Service.
@@ -161,11 +163,13 @@ func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.
 	return client, up, nil
 }
 
-// endBrowser ends a browser whose connection has ended.
-func (s *Service) endBrowser(launched session.Session, reason session.EndReason) {
+// endBrowser ends a browser whose connection has ended, and waits until that is recorded.
+func (s *Service) endBrowser(launched session.Session, reason session.EndReason) (ended session.Session, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	if _, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason); err != nil {
+	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason)
+	if err != nil {
 		s.Logger.Error("failed to end browser", "launchId", launched.LaunchID, "error", err)
 	}
+	return ended, err == nil
 }

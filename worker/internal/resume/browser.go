@@ -31,10 +31,11 @@ func (c *Conn) run(ctx context.Context) {
 	pumps.Go(c.writeBrowser)
 	pumps.Go(c.readBrowser)
 	select {
-	case <-c.ended:
+	case <-c.ctx.Done():
 	case <-c.browser.Done:
+		c.awaitEnd(false)
 		c.closeAfterDelivery()
-		<-c.ended
+		<-c.ctx.Done()
 	}
 	_ = socket.SetDeadline(time.Now().Add(drainTimeout))
 }
@@ -63,17 +64,29 @@ func (c *Conn) readBrowser() {
 			c.close(nil, closeOverBound)
 			return
 		case err != nil:
+			c.awaitEnd(false)
 			c.setBrowserClose(closeBrowserGone)
 			return
 		case m.Opcode == wsframe.Close:
+			c.awaitEnd(false)
 			c.setBrowserClose(readCloseReason(m))
 			return
 		case m.Opcode == wsframe.Ping:
 			c.pong(m)
 		case !m.Control():
-			c.calls.HandleAnswer(m)
+			if c.calls.HandleAnswer(m) {
+				c.awaitEnd(true)
+			}
 			c.bufferMessage(m.Raw)
 		}
+	}
+}
+
+// awaitEnd waits, unless the connection ends, until the client may see that the browser
+// has accepted Browser.close, or the end of the browser's side.
+func (c *Conn) awaitEnd(closeAccepted bool) {
+	if c.browser.BeforeEnd != nil {
+		c.browser.BeforeEnd(c.ctx, closeAccepted)
 	}
 }
 

@@ -1,6 +1,7 @@
 package resume
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,8 @@ type Conn struct {
 
 	results *results // may be nil
 
-	ended chan struct{} // closed together with setting reason
+	ctx context.Context // ends together with setting reason
+	end context.CancelFunc
 
 	mu           sync.Mutex
 	changed      *sync.Cond
@@ -48,7 +50,8 @@ type Conn struct {
 // newConn returns a connection that waits for its client. kept counts the
 // buffered bytes of the launch's connections.
 func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
-	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}, ended: make(chan struct{})}
+	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}}
+	c.ctx, c.end = context.WithCancel(context.Background())
 	c.changed = sync.NewCond(&c.mu)
 	c.calls.Reply = func(answer []byte) error {
 		c.bufferMessage(wsframe.FromServer(wsframe.Text, answer))
@@ -168,7 +171,7 @@ func (c *Conn) closeLocked(g closeReason) {
 		return
 	}
 	c.reason = &g
-	close(c.ended)
+	c.end()
 	if c.socket != nil {
 		c.socket.closeWith(g)
 		c.socket = nil
@@ -183,14 +186,7 @@ func (c *Conn) closeLocked(g closeReason) {
 	c.changed.Broadcast()
 }
 
-func (c *Conn) hasEnded() bool {
-	select {
-	case <-c.ended:
-		return true
-	default:
-		return false
-	}
-}
+func (c *Conn) hasEnded() bool { return c.ctx.Err() != nil }
 
 // closeIfUsed closes a connection whose client has received something, because
 // that client would not start over. It reports whether the connection has ended.

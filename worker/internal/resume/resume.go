@@ -77,6 +77,10 @@ type Key struct {
 type Browser struct {
 	Socket *ws.Raw
 	Done   <-chan struct{} // closed when the browser has ended
+	// BeforeEnd is called before the client gets the browser's answer to Browser.close, if
+	// it has accepted that, or sees the end of the browser's side. It may block until ctx
+	// ends.
+	BeforeEnd func(ctx context.Context, closeAccepted bool)
 	// Watch counts a client until stop is called: a client with this connection, or a
 	// disconnected client if conn is nil.
 	Watch func(conn net.Conn) (stop func())
