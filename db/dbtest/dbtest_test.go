@@ -102,13 +102,14 @@ func TestKilledTest_LeaksNothing(t *testing.T) {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	data := ""
-	for lines := bufio.NewScanner(stdout); data == "" && lines.Scan(); {
+	lines := bufio.NewScanner(stdout)
+	for data == "" && lines.Scan() {
 		if dir, ok := strings.CutPrefix(lines.Text(), "ready "); ok {
 			data = filepath.Dir(dir)
 		}
 	}
 	if _, err := os.Stat(data); err != nil {
-		t.Fatalf("the data directory of the helper: %v", err)
+		t.Fatalf("the data directory of the helper: %v (%v)", err, lines.Err())
 	}
 	if !runs(data) {
 		t.Fatal("the helper's server was not found, so the test cannot check anything")

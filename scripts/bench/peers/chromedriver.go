@@ -45,7 +45,8 @@ func newDriver(ctx context.Context, s setup) (*driver, string, error) {
 		return nil, "", err
 	}
 	defer time.AfterFunc(limit, func() { _ = d.cmd.Process.Kill() }).Stop()
-	for lines := bufio.NewScanner(said); lines.Scan(); {
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
 		if port := driverPort.FindSubmatch(lines.Bytes()); port != nil {
 			d.address = "http://127.0.0.1:" + string(port[1])
 			go func() { _, _ = io.Copy(io.Discard, said) }()
@@ -53,7 +54,7 @@ func newDriver(ctx context.Context, s setup) (*driver, string, error) {
 		}
 	}
 	d.close()
-	return nil, "", errors.New("chromedriver did not print its port")
+	return nil, "", errors.Join(errors.New("chromedriver did not print its port"), lines.Err())
 }
 
 func (d *driver) visit(ctx context.Context, marks *marks) (err error) {

@@ -2,7 +2,6 @@
 package metricstest
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"maps"
@@ -108,9 +107,8 @@ func (s *Scrape) CheckDocument(t testing.TB, file, prefix string) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		if cells := row.FindStringSubmatch(lines.Text()); cells != nil && strings.HasPrefix(cells[1], prefix) {
+	for line := range strings.Lines(string(text)) {
+		if cells := row.FindStringSubmatch(line); cells != nil && strings.HasPrefix(cells[1], prefix) {
 			documented[cells[1]] = cells[2] + " of " + strings.TrimSpace(strings.ReplaceAll(cells[3], "`", ""))
 		}
 	}

@@ -2,12 +2,12 @@ package app_test
 
 import (
 	"archive/zip"
-	"bufio"
 	"bytes"
 	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,17 +69,17 @@ func (f filesOf) checkFrames(turned time.Time) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	index, err := archive.Open("frames.jsonl")
+	index, err := fs.ReadFile(archive, "frames.jsonl")
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	var red, blue int
-	for lines := bufio.NewScanner(index); lines.Scan(); {
+	for line := range bytes.Lines(index) {
 		frame := decode[struct {
 			File          string
 			At            time.Time
 			Width, Height int
-		}](f.t, lines.Bytes())
+		}](f.t, line)
 		opened, err := archive.Open(frame.File)
 		if err != nil {
 			f.t.Fatal(err)

@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -32,9 +30,9 @@ func (b *Browser) matchProcesses() func(procInfo) bool {
 // readable, its unshared memory.
 func memoryOf(pid int) int64 {
 	if raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)); err == nil {
-		for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
-			if rest, ok := strings.CutPrefix(lines.Text(), "Pss:"); ok {
-				kilobytes, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+		for line := range strings.Lines(string(raw)) {
+			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+				kilobytes, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 				return kilobytes << 10
 			}
 		}

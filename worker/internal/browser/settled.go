@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -57,8 +55,8 @@ func watchesInode(pid int, inode uint64) (bool, error) {
 // inode: inotify wd:1 ino:9e7e sdev:800013 mask:800afce.
 func inotifyWatches(info []byte, inode uint64) bool {
 	want := "ino:" + strconv.FormatUint(inode, 16)
-	for lines := bufio.NewScanner(bytes.NewReader(info)); lines.Scan(); {
-		if fields := strings.Fields(lines.Text()); len(fields) > 2 && fields[0] == "inotify" && fields[2] == want {
+	for line := range strings.Lines(string(info)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "inotify" && fields[2] == want {
 			return true
 		}
 	}

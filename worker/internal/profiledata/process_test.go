@@ -200,6 +200,6 @@ func (p *helperProcess) await(t *testing.T, word string) string {
 			return output
 		}
 	}
-	t.Fatalf("the helper ended without the output %q; its last output was %q", word, output)
+	t.Fatalf("the helper ended without the output %q; its last output was %q (%v)", word, output, p.output.Err())
 	return ""
 }

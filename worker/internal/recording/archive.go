@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/google/uuid"
@@ -30,18 +31,30 @@ func (s *Service) OpenFrames(ctx context.Context, session uuid.UUID) (*Frames, e
 		return nil, err
 	}
 	f := &Frames{data: data}
-	left := data.Size()
-	for lines := bufio.NewScanner(index); lines.Scan(); {
+	if f.index, err = readIndex(index, data.Size()); err != nil {
+		_ = data.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// readIndex returns the frames that are complete within size bytes of data. Error: ErrStore.
+func readIndex(index Content, size int64) (frames []Frame, err error) {
+	lines := bufio.NewScanner(index)
+	for lines.Scan() {
 		var frame Frame
 		if json.Unmarshal(lines.Bytes(), &frame) != nil { // the last line of a worker that was killed
 			break
 		}
-		if left -= int64(frame.Bytes); left < 0 {
+		if size -= int64(frame.Bytes); size < 0 {
 			break
 		}
-		f.index = append(f.index, frame)
+		frames = append(frames, frame)
 	}
-	return f, nil
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: read the index of frames: %w", ErrStore, err)
+	}
+	return frames, nil
 }
 
 // Close closes the frames.

@@ -1,11 +1,13 @@
 package recording_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"image"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,6 +35,7 @@ var owner = recording.Owner{Directory: "organization", Access: "worker key"}
 type objectStore struct {
 	*blob.Bucket
 	failing atomic.Bool
+	cut     atomic.Bool   // downloads end in the middle
 	blocked chan struct{} // while it is open, requests wait; nil: they do not
 	waiting chan struct{} // a request waits
 }
@@ -55,6 +58,9 @@ func newObjectStore(t *testing.T) *objectStore {
 				return
 			}
 		}
+		if s.cut.Load() && r.Method == http.MethodGet {
+			serveHalf(handler, w, r)
+		}
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
@@ -70,6 +76,17 @@ func newObjectStore(t *testing.T) *objectStore {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// serveHalf answers with the first lines of an object, and aborts the connection in the middle of the object.
+func serveHalf(handler http.Handler, w http.ResponseWriter, r *http.Request) {
+	whole := httptest.NewRecorder()
+	handler.ServeHTTP(whole, r)
+	maps.Copy(w.Header(), whole.Header())
+	body := whole.Body.Bytes()
+	_, _ = w.Write(body[:bytes.IndexByte(body, '\n')+1])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
 }
 
 // storeFixture is a worker with a store.
@@ -245,6 +262,26 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 	}
 	if _, err := two.Find(t.Context(), id); !errors.Is(err, recording.ErrStore) {
 		t.Errorf("a failing store: %v", err)
+	}
+}
+
+// TestStore_ReportsFramesCutOff reads an index of frames whose connection breaks after its first line.
+func TestStore_ReportsFramesCutOff(t *testing.T) {
+	in := newObjectStore(t)
+	one := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
+	id, _ := one.record(t, owner)
+	one.awaitStored(t, id)
+	base := "recordings/organization/" + id.String() + "/"
+	index, err := in.ReadAll(t.Context(), base+recording.FrameIndexName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.WriteAll(t.Context(), base+recording.FrameIndexName, bytes.Repeat(index, 2), nil); err != nil { // at least two lines
+		t.Fatal(err)
+	}
+	in.cut.Store(true)
+	if frames, err := one.OpenFrames(t.Context(), id); !errors.Is(err, recording.ErrStore) {
+		t.Errorf("got %+v: %v", frames, err)
 	}
 }
 
