@@ -98,6 +98,8 @@ CREATE TABLE public.activity_sessions (
     ended_at timestamp with time zone,
     key_id uuid,
     recording jsonb,
+    name text,
+    metadata jsonb,
     CONSTRAINT activity_sessions_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT activity_sessions_end CHECK (((status = 'running'::text) = (ended_at IS NULL))),
     CONSTRAINT activity_sessions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'exited'::text, 'killed'::text])))
@@ -114,6 +116,10 @@ COMMENT ON COLUMN public.activity_sessions.profile_id IS 'No foreign key: the hi
 COMMENT ON COLUMN public.activity_sessions.key_id IS 'The organization key with which the worker reported the start. No foreign key either.';
 
 COMMENT ON COLUMN public.activity_sessions.recording IS 'What the worker records, and the URL of the recording; null if it records nothing.';
+
+COMMENT ON COLUMN public.activity_sessions.name IS 'Chosen by the client of the worker; null for none.';
+
+COMMENT ON COLUMN public.activity_sessions.metadata IS 'The labels of the session, texts by name; null for none.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
@@ -1044,6 +1050,10 @@ ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
 CREATE INDEX activity_sessions_feed ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC);
+
+CREATE INDEX activity_sessions_metadata ON public.activity_sessions USING gin (metadata jsonb_path_ops) WHERE (metadata IS NOT NULL);
+
+CREATE INDEX activity_sessions_name ON public.activity_sessions USING btree (organization_id, name, started_at DESC) WHERE (name IS NOT NULL);
 
 CREATE INDEX activity_sessions_profile ON public.activity_sessions USING btree (organization_id, profile_id, started_at DESC);
 

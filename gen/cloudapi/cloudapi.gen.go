@@ -1284,7 +1284,9 @@ type CarriedEnd struct {
 	// EndReason Why a session ended.
 	//
 	// - `client_close`: a client closed the browser or its controlling connection.
-	// - `idle`, `max_duration`: a time limit of the launch was reached.
+	// - `idle`: no client was active within the idle timeout.
+	// - `max_duration`: the maximum duration was reached.
+	// - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 	// - `crash`: the browser crashed, or its virtual display did.
 	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
 	// - `oom`: the browser ran out of memory.
@@ -1595,6 +1597,14 @@ type CreateProfileRequest struct {
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch,omitempty"`
 
+	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	//
+	//
+	// Example: 300
+	IdleTimeoutSeconds *externalRef0.IdleTimeoutSeconds `json:"idleTimeoutSeconds,omitempty"`
+
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
@@ -1609,6 +1619,13 @@ type CreateProfileRequest struct {
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale,omitempty"`
+
+	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+	// of the profile, or else of the worker (`MAX_DURATION`).
+	//
+	//
+	// Example: 3600
+	MaxDurationSeconds *externalRef0.MaxDurationSeconds `json:"maxDurationSeconds,omitempty"`
 
 	// Metadata User-defined labels.
 	//
@@ -1847,7 +1864,9 @@ type EndSessionRequest struct {
 	// EndReason Why a session ended.
 	//
 	// - `client_close`: a client closed the browser or its controlling connection.
-	// - `idle`, `max_duration`: a time limit of the launch was reached.
+	// - `idle`: no client was active within the idle timeout.
+	// - `max_duration`: the maximum duration was reached.
+	// - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 	// - `crash`: the browser crashed, or its virtual display did.
 	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
 	// - `oom`: the browser ran out of memory.
@@ -2899,6 +2918,14 @@ type Profile struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
+	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	//
+	//
+	// Example: 300
+	IdleTimeoutSeconds *externalRef0.IdleTimeoutSeconds `json:"idleTimeoutSeconds"`
+
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
@@ -2918,6 +2945,13 @@ type Profile struct {
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale"`
+
+	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+	// of the profile, or else of the worker (`MAX_DURATION`).
+	//
+	//
+	// Example: 3600
+	MaxDurationSeconds *externalRef0.MaxDurationSeconds `json:"maxDurationSeconds"`
 
 	// Metadata User-defined labels.
 	//
@@ -3067,6 +3101,14 @@ type ProfileConfig struct {
 	// Example: false
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
+	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	//
+	//
+	// Example: 300
+	IdleTimeoutSeconds *externalRef0.IdleTimeoutSeconds `json:"idleTimeoutSeconds"`
+
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
@@ -3081,6 +3123,13 @@ type ProfileConfig struct {
 	//
 	// Example: de-DE
 	Locale *externalRef0.Locale `json:"locale"`
+
+	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+	// of the profile, or else of the worker (`MAX_DURATION`).
+	//
+	//
+	// Example: 3600
+	MaxDurationSeconds *externalRef0.MaxDurationSeconds `json:"maxDurationSeconds"`
 
 	// Metadata User-defined labels.
 	//
@@ -3477,6 +3526,16 @@ type Session struct {
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
+	// Metadata User-defined labels.
+	//
+	// Example: {"team":"checkout"}
+	Metadata externalRef0.Metadata `json:"metadata"`
+
+	// Name The name of the session; null if it has none.
+	//
+	// Example: Nightly checkout
+	Name *externalRef0.SessionNameOrNull `json:"name"`
+
 	// ProfileId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3546,6 +3605,16 @@ type SessionDetail struct {
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// Metadata User-defined labels.
+	//
+	// Example: {"team":"checkout"}
+	Metadata externalRef0.Metadata `json:"metadata"`
+
+	// Name The name of the session; null if it has none.
+	//
+	// Example: Nightly checkout
+	Name *externalRef0.SessionNameOrNull `json:"name"`
 
 	// ProfileId An identifier.
 	//
@@ -3840,6 +3909,16 @@ type StartSessionRequest struct {
 	//
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
+
+	// Metadata User-defined labels.
+	//
+	// Example: {"team":"checkout"}
+	Metadata *externalRef0.Metadata `json:"metadata,omitempty"`
+
+	// Name The name of the session, for people.
+	//
+	// Example: Nightly checkout
+	Name *externalRef0.SessionName `json:"name,omitempty"`
 
 	// PreviousBootIds The earlier boots that the worker knows to have ended, latest first; empty if there are none. The worker sends
 	// them until a heartbeat of its boot is accepted. If another boot of this machine reported within the last minute
@@ -4770,6 +4849,12 @@ type ListSessionsParams struct {
 
 	// KeyId Only sessions that were started with this organization key.
 	KeyId *SessionKeyFilter `form:"keyId,omitempty" json:"keyId,omitempty"`
+
+	// Name Only sessions of exactly this name.
+	Name *externalRef0.SessionNameFilter `form:"name,omitempty" json:"name,omitempty"`
+
+	// Metadata Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match.
+	Metadata *externalRef0.SessionMetadataFilter `form:"metadata,omitempty" json:"metadata,omitempty"`
 
 	// From Only sessions that started at or after this time.
 	From *SessionFrom `form:"from,omitempty" json:"from,omitempty"`
@@ -6130,8 +6215,8 @@ type ClientInterface interface {
 
 	// StartProfileSessionWithBody Report a session start
 	//
-	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
 	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
@@ -6142,8 +6227,8 @@ type ClientInterface interface {
 
 	// StartProfileSession Report a session start
 	//
-	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
 	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
@@ -8275,8 +8360,8 @@ func (c *Client) DuplicateProfile(ctx context.Context, profileId ProfileId, body
 
 // StartProfileSessionWithBody Report a session start
 //
-// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 // and end its browser. If the browser was already handed to the client, keep it running: list it in the
 // heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
@@ -8297,8 +8382,8 @@ func (c *Client) StartProfileSessionWithBody(ctx context.Context, profileId Prof
 
 // StartProfileSession Report a session start
 //
-// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 // and end its browser. If the browser was already handed to the client, keep it running: list it in the
 // heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
@@ -12372,6 +12457,30 @@ func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Re
 
 		}
 
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Metadata != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "metadata", *params.Metadata, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.From != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -13656,8 +13765,8 @@ type ClientWithResponsesInterface interface {
 
 	// StartProfileSessionWithBodyWithResponse Report a session start
 	//
-	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
 	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
@@ -13668,8 +13777,8 @@ type ClientWithResponsesInterface interface {
 
 	// StartProfileSessionWithResponse Report a session start
 	//
-	// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-	// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
 	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 	//
@@ -23471,8 +23580,8 @@ func (c *ClientWithResponses) DuplicateProfileWithResponse(ctx context.Context, 
 
 // StartProfileSessionWithBodyWithResponse Report a session start
 //
-// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 // and end its browser. If the browser was already handed to the client, keep it running: list it in the
 // heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
@@ -23489,8 +23598,8 @@ func (c *ClientWithResponses) StartProfileSessionWithBodyWithResponse(ctx contex
 
 // StartProfileSessionWithResponse Report a session start
 //
-// Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-// takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
 // and end its browser. If the browser was already handed to the client, keep it running: list it in the
 // heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
 //
@@ -32816,6 +32925,20 @@ func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "keyId", ctx.QueryParams(), &params.KeyId, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keyId: %s", err))
+	}
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "metadata" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "metadata", ctx.QueryParams(), &params.Metadata, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter metadata: %s", err))
 	}
 
 	// ------------- Optional query parameter "from" -------------

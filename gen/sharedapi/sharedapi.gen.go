@@ -32,16 +32,17 @@ func (e ColorScheme) Valid() bool {
 
 // Defines values for EndReason.
 const (
-	EndReasonClientClose  EndReason = "client_close"
-	EndReasonCrash        EndReason = "crash"
-	EndReasonDrain        EndReason = "drain"
-	EndReasonIdle         EndReason = "idle"
-	EndReasonKilled       EndReason = "killed"
-	EndReasonLicense      EndReason = "license"
-	EndReasonMaxDuration  EndReason = "max_duration"
-	EndReasonOom          EndReason = "oom"
-	EndReasonUnknown      EndReason = "unknown"
-	EndReasonUnresponsive EndReason = "unresponsive"
+	EndReasonClientClose    EndReason = "client_close"
+	EndReasonCrash          EndReason = "crash"
+	EndReasonDrain          EndReason = "drain"
+	EndReasonIdle           EndReason = "idle"
+	EndReasonKilled         EndReason = "killed"
+	EndReasonLicense        EndReason = "license"
+	EndReasonMaxDuration    EndReason = "max_duration"
+	EndReasonNeverConnected EndReason = "never_connected"
+	EndReasonOom            EndReason = "oom"
+	EndReasonUnknown        EndReason = "unknown"
+	EndReasonUnresponsive   EndReason = "unresponsive"
 )
 
 // Valid indicates whether the value is a known member of the EndReason enum.
@@ -61,6 +62,8 @@ func (e EndReason) Valid() bool {
 		return true
 	case EndReasonMaxDuration:
 		return true
+	case EndReasonNeverConnected:
+		return true
 	case EndReasonOom:
 		return true
 	case EndReasonUnknown:
@@ -74,16 +77,17 @@ func (e EndReason) Valid() bool {
 
 // Defines values for EndReasonOrNull.
 const (
-	EndReasonOrNullClientClose  EndReasonOrNull = "client_close"
-	EndReasonOrNullCrash        EndReasonOrNull = "crash"
-	EndReasonOrNullDrain        EndReasonOrNull = "drain"
-	EndReasonOrNullIdle         EndReasonOrNull = "idle"
-	EndReasonOrNullKilled       EndReasonOrNull = "killed"
-	EndReasonOrNullLicense      EndReasonOrNull = "license"
-	EndReasonOrNullMaxDuration  EndReasonOrNull = "max_duration"
-	EndReasonOrNullOom          EndReasonOrNull = "oom"
-	EndReasonOrNullUnknown      EndReasonOrNull = "unknown"
-	EndReasonOrNullUnresponsive EndReasonOrNull = "unresponsive"
+	EndReasonOrNullClientClose    EndReasonOrNull = "client_close"
+	EndReasonOrNullCrash          EndReasonOrNull = "crash"
+	EndReasonOrNullDrain          EndReasonOrNull = "drain"
+	EndReasonOrNullIdle           EndReasonOrNull = "idle"
+	EndReasonOrNullKilled         EndReasonOrNull = "killed"
+	EndReasonOrNullLicense        EndReasonOrNull = "license"
+	EndReasonOrNullMaxDuration    EndReasonOrNull = "max_duration"
+	EndReasonOrNullNeverConnected EndReasonOrNull = "never_connected"
+	EndReasonOrNullOom            EndReasonOrNull = "oom"
+	EndReasonOrNullUnknown        EndReasonOrNull = "unknown"
+	EndReasonOrNullUnresponsive   EndReasonOrNull = "unresponsive"
 )
 
 // Valid indicates whether the value is a known member of the EndReasonOrNull enum.
@@ -102,6 +106,8 @@ func (e EndReasonOrNull) Valid() bool {
 	case EndReasonOrNullLicense:
 		return true
 	case EndReasonOrNullMaxDuration:
+		return true
+	case EndReasonOrNullNeverConnected:
 		return true
 	case EndReasonOrNullOom:
 		return true
@@ -490,7 +496,9 @@ type DeviceScaleFactor = float64
 // EndReason Why a session ended.
 //
 // - `client_close`: a client closed the browser or its controlling connection.
-// - `idle`, `max_duration`: a time limit of the launch was reached.
+// - `idle`: no client was active within the idle timeout.
+// - `max_duration`: the maximum duration was reached.
+// - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 // - `crash`: the browser crashed, or its virtual display did.
 // - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
 // - `oom`: the browser ran out of memory.
@@ -593,6 +601,13 @@ type GpuName = string
 
 // HeaderValue The value of one header.
 type HeaderValue = string
+
+// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+//
+// Example: 300
+type IdleTimeoutSeconds = int32
 
 // LaunchSpec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
 // exists. Omitted fields use the default of the browser.
@@ -766,10 +781,21 @@ type Locale = string
 // Example: worker-1
 type MachineId = string
 
+// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+// of the profile, or else of the worker (`MAX_DURATION`).
+//
+// Example: 3600
+type MaxDurationSeconds = int32
+
 // Metadata User-defined labels.
 //
 // Example: {"team":"checkout"}
 type Metadata map[string]MetadataValue
+
+// MetadataFilter A label, as `NAME=VALUE`.
+//
+// Example: team=checkout
+type MetadataFilter = string
 
 // MetadataValue The value of one label.
 type MetadataValue = string
@@ -910,6 +936,16 @@ type RecordingPart string
 // Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 type Renderer = string
 
+// SessionName The name of the session, for people.
+//
+// Example: Nightly checkout
+type SessionName = string
+
+// SessionNameOrNull The name of the session; null if it has none.
+//
+// Example: Nightly checkout
+type SessionNameOrNull = string
+
 // SessionStatus - `running`: the browser is running.
 // - `exited`: the browser ended by itself.
 // - `killed`: the worker ended the browser.
@@ -998,6 +1034,12 @@ type Limit = int32
 
 // Page defines model for Page.
 type Page = int32
+
+// SessionMetadataFilter defines model for SessionMetadataFilter.
+type SessionMetadataFilter = []MetadataFilter
+
+// SessionNameFilter defines model for SessionNameFilter.
+type SessionNameFilter = string
 
 // SortOrder The sort direction.
 type SortOrder = SortDirection

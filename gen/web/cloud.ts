@@ -1714,8 +1714,8 @@ export interface paths {
         put?: never;
         /**
          * Report a session start
-         * @description Consumes the reservation. A repeated report returns the same session. If there is no reservation, the cloud
-         *     takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
+         * @description Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
+         *     `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
          *     and end its browser. If the browser was already handed to the client, keep it running: list it in the
          *     heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
          */
@@ -2295,9 +2295,11 @@ export interface components {
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
+            idleTimeoutSeconds?: components["schemas"]["IdleTimeoutSeconds"];
             ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
             isMobile?: components["schemas"]["FlagOrNull"];
             locale?: components["schemas"]["Locale"];
+            maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
@@ -2419,7 +2421,9 @@ export interface components {
          * @description Why a session ended.
          *
          *     - `client_close`: a client closed the browser or its controlling connection.
-         *     - `idle`, `max_duration`: a time limit of the launch was reached.
+         *     - `idle`: no client was active within the idle timeout.
+         *     - `max_duration`: the maximum duration was reached.
+         *     - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
          *     - `crash`: the browser crashed, or its virtual display did.
          *     - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
          *     - `oom`: the browser ran out of memory.
@@ -2429,12 +2433,12 @@ export interface components {
          *     - `unknown`: the reason is unknown, or the launch failed.
          * @enum {string}
          */
-        EndReason: "client_close" | "idle" | "max_duration" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown";
+        EndReason: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown";
         /**
          * @description Why a session ended; null while it runs.
          * @enum {string|null}
          */
-        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
+        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
         /** @description The end of a session. */
         EndSessionRequest: {
             endReason?: components["schemas"]["EndReason"];
@@ -2629,6 +2633,14 @@ export interface components {
             data: components["schemas"]["Heartbeat"];
             success: components["schemas"]["True"];
         };
+        /**
+         * Format: int32
+         * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+         *     activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+         *     `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+         * @example 300
+         */
+        IdleTimeoutSeconds: number | null;
         /** @description A pending invitation. Its token is sent only by e-mail. */
         Invitation: {
             createdAt: components["schemas"]["Timestamp"];
@@ -3183,6 +3195,13 @@ export interface components {
          * @description A token from an e-mail.
          */
         MailToken: string;
+        /**
+         * Format: int32
+         * @description The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+         *     of the profile, or else of the worker (`MAX_DURATION`).
+         * @example 3600
+         */
+        MaxDurationSeconds: number | null;
         /** @description A member of an organization. */
         Member: {
             email: components["schemas"]["Email"];
@@ -3222,6 +3241,11 @@ export interface components {
         Metadata: {
             [key: string]: components["schemas"]["MetadataValue"];
         };
+        /**
+         * @description A label, as `NAME=VALUE`.
+         * @example team=checkout
+         */
+        MetadataFilter: string;
         /** @description The value of one label. */
         MetadataValue: string;
         /**
@@ -3461,10 +3485,12 @@ export interface components {
             gpuName: components["schemas"]["GpuName"];
             hasTouch: components["schemas"]["FlagOrNull"];
             id: components["schemas"]["Uuid"];
+            idleTimeoutSeconds: components["schemas"]["IdleTimeoutSeconds"];
             ignoreHTTPSErrors: components["schemas"]["FlagOrNull"];
             isMobile: components["schemas"]["FlagOrNull"];
             lastUsedAt: components["schemas"]["TimestampOrNull"];
             locale: components["schemas"]["Locale"];
+            maxDurationSeconds: components["schemas"]["MaxDurationSeconds"];
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
@@ -3506,9 +3532,11 @@ export interface components {
             geolocation: components["schemas"]["Geolocation"];
             gpuName: components["schemas"]["GpuName"];
             hasTouch: components["schemas"]["FlagOrNull"];
+            idleTimeoutSeconds: components["schemas"]["IdleTimeoutSeconds"];
             ignoreHTTPSErrors: components["schemas"]["FlagOrNull"];
             isMobile: components["schemas"]["FlagOrNull"];
             locale: components["schemas"]["Locale"];
+            maxDurationSeconds: components["schemas"]["MaxDurationSeconds"];
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
@@ -3819,6 +3847,8 @@ export interface components {
             keyId: components["schemas"]["UuidOrNull"];
             launchId: components["schemas"]["Uuid"];
             machineId: components["schemas"]["MachineId"];
+            metadata: components["schemas"]["Metadata"];
+            name: components["schemas"]["SessionNameOrNull"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
@@ -3846,6 +3876,8 @@ export interface components {
             launchId: components["schemas"]["Uuid"];
             machine?: components["schemas"]["Machine"];
             machineId: components["schemas"]["MachineId"];
+            metadata: components["schemas"]["Metadata"];
+            name: components["schemas"]["SessionNameOrNull"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
@@ -3888,6 +3920,16 @@ export interface components {
          * @enum {string}
          */
         SessionMomentKind: "refused" | "reserved" | "started" | "firstHeartbeat" | "lastHeartbeat" | "omitted" | "lapsed" | "adopted" | "ended" | "released";
+        /**
+         * @description The name of the session, for people.
+         * @example Nightly checkout
+         */
+        SessionName: string;
+        /**
+         * @description The name of the session; null if it has none.
+         * @example Nightly checkout
+         */
+        SessionNameOrNull: string | null;
         /** @description The position in the session feed. With a cursor the totals are null. */
         SessionPagination: {
             /** @description Whether there is a next page. */
@@ -4063,6 +4105,8 @@ export interface components {
             browserVersion: components["schemas"]["BrowserVersion"];
             launchId: components["schemas"]["Uuid"];
             machineId: components["schemas"]["MachineId"];
+            metadata?: components["schemas"]["Metadata"];
+            name?: components["schemas"]["SessionName"];
             previousBootIds?: components["schemas"]["PreviousBootIds"];
             recording?: components["schemas"]["SessionRecording"];
             seq: components["schemas"]["Sequence"];
@@ -4267,9 +4311,11 @@ export interface components {
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
+            idleTimeoutSeconds?: components["schemas"]["IdleTimeoutSeconds"];
             ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
             isMobile?: components["schemas"]["FlagOrNull"];
             locale?: components["schemas"]["Locale"];
+            maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name?: components["schemas"]["ProfileName"];
@@ -4809,6 +4855,10 @@ export interface components {
         SessionKeyFilter: components["schemas"]["Uuid"];
         /** @description Only sessions on this machine. */
         SessionMachineFilter: components["schemas"]["MachineId"];
+        /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
+        SessionMetadataFilter: components["schemas"]["MetadataFilter"][];
+        /** @description Only sessions of exactly this name. */
+        SessionNameFilter: string;
         /** @description Only sessions of this profile. */
         SessionProfileFilter: components["schemas"]["Uuid"];
         /** @description The sort field. */
@@ -7480,9 +7530,11 @@ export interface operations {
                      *           "geolocation": null,
                      *           "gpuName": null,
                      *           "hasTouch": null,
+                     *           "idleTimeoutSeconds": 600,
                      *           "ignoreHTTPSErrors": null,
                      *           "isMobile": null,
                      *           "locale": "de-DE",
+                     *           "maxDurationSeconds": null,
                      *           "metadata": {
                      *             "team": "checkout"
                      *           },
@@ -9269,10 +9321,12 @@ export interface operations {
                      *             "gpuName": null,
                      *             "hasTouch": null,
                      *             "id": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *             "idleTimeoutSeconds": 600,
                      *             "ignoreHTTPSErrors": null,
                      *             "isMobile": null,
                      *             "lastUsedAt": null,
                      *             "locale": "de-DE",
+                     *             "maxDurationSeconds": null,
                      *             "metadata": {
                      *               "team": "checkout"
                      *             },
@@ -9405,10 +9459,12 @@ export interface operations {
                      *         "gpuName": null,
                      *         "hasTouch": null,
                      *         "id": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "idleTimeoutSeconds": 600,
                      *         "ignoreHTTPSErrors": null,
                      *         "isMobile": null,
                      *         "lastUsedAt": null,
                      *         "locale": "de-DE",
+                     *         "maxDurationSeconds": null,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
@@ -9552,10 +9608,12 @@ export interface operations {
                      *         "gpuName": null,
                      *         "hasTouch": null,
                      *         "id": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "idleTimeoutSeconds": 600,
                      *         "ignoreHTTPSErrors": null,
                      *         "isMobile": null,
                      *         "lastUsedAt": null,
                      *         "locale": "de-DE",
+                     *         "maxDurationSeconds": null,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
@@ -9706,10 +9764,12 @@ export interface operations {
                      *         "gpuName": null,
                      *         "hasTouch": null,
                      *         "id": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "idleTimeoutSeconds": 600,
                      *         "ignoreHTTPSErrors": null,
                      *         "isMobile": null,
                      *         "lastUsedAt": null,
                      *         "locale": "de-DE",
+                     *         "maxDurationSeconds": null,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
@@ -9797,9 +9857,11 @@ export interface operations {
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
+                     *         "idleTimeoutSeconds": 600,
                      *         "ignoreHTTPSErrors": null,
                      *         "isMobile": null,
                      *         "locale": "de-DE",
+                     *         "maxDurationSeconds": null,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
@@ -10194,10 +10256,12 @@ export interface operations {
                      *         "gpuName": null,
                      *         "hasTouch": null,
                      *         "id": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "idleTimeoutSeconds": 600,
                      *         "ignoreHTTPSErrors": null,
                      *         "isMobile": null,
                      *         "lastUsedAt": null,
                      *         "locale": "de-DE",
+                     *         "maxDurationSeconds": null,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
@@ -10279,6 +10343,10 @@ export interface operations {
                  *       "browserVersion": 156,
                  *       "launchId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                  *       "machineId": "worker-1",
+                 *       "metadata": {
+                 *         "team": "checkout"
+                 *       },
+                 *       "name": "Nightly checkout",
                  *       "recording": {
                  *         "events": true,
                  *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
@@ -10441,6 +10509,10 @@ export interface operations {
                 machineId?: components["parameters"]["SessionMachineFilter"];
                 /** @description Only sessions that were started with this organization key. */
                 keyId?: components["parameters"]["SessionKeyFilter"];
+                /** @description Only sessions of exactly this name. */
+                name?: components["parameters"]["SessionNameFilter"];
+                /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
+                metadata?: components["parameters"]["SessionMetadataFilter"];
                 /** @description Only sessions that started at or after this time. */
                 from?: components["parameters"]["SessionFrom"];
                 /** @description Only sessions that started before this time. */
@@ -10481,6 +10553,10 @@ export interface operations {
                      *             "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
                      *             "launchId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
                      *             "machineId": "worker-1",
+                     *             "metadata": {
+                     *               "team": "checkout"
+                     *             },
+                     *             "name": "Nightly checkout",
                      *             "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *             "profileName": "Checkout in German",
                      *             "startedAt": "2026-11-21T10:15:00Z",
@@ -10563,6 +10639,10 @@ export interface operations {
                      *           "workerId": "worker-1"
                      *         },
                      *         "machineId": "worker-1",
+                     *         "metadata": {
+                     *           "team": "checkout"
+                     *         },
+                     *         "name": "Nightly checkout",
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "slot": {

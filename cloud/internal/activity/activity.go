@@ -29,7 +29,9 @@ type Session struct {
 	StartedAt      time.Time     `db:"started_at"`
 	EndedAt        *time.Time    `db:"ended_at"`
 	Recording      *Recording    `db:"recording"` // nil if it is not recorded
-	Duration       time.Duration `db:"-"`         // so far, for a running session
+	Name           *string       `db:"name"`      // nil if it has none
+	Metadata       Metadata      `db:"metadata"`
+	Duration       time.Duration `db:"-"` // so far, for a running session
 }
 
 // Feed stores the sessions of all organizations.
@@ -51,6 +53,13 @@ type Start struct {
 	BrowserVersion int32 // major
 	StartedAt      time.Time
 	Recording      *Recording
+	Labels         *Labels // nil if they are not known: those of an existing row stay
+}
+
+// Labels are what users call a session.
+type Labels struct {
+	Name     string // empty for none
+	Metadata Metadata
 }
 
 // End is a session that ended.
@@ -63,23 +72,30 @@ type End struct {
 }
 
 // Started writes the rows of running sessions within tx. An existing row keeps its
-// start values and is set to running.
+// start values, gets the labels, and is set to running.
 func (f *Feed) Started(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
-	var fresh, back []Start
+	var labelled, unlabelled, back []Start
 	for _, s := range starts {
-		if s.LaunchID == uuid.Nil {
+		switch {
+		case s.LaunchID == uuid.Nil:
 			back = append(back, s)
-		} else {
-			fresh = append(fresh, s)
+		case s.Labels == nil:
+			unlabelled = append(unlabelled, s)
+		default:
+			labelled = append(labelled, s)
 		}
 	}
-	if err := insert(ctx, tx, fresh); err != nil {
+	if err := insert(ctx, tx, labelled, true); err != nil {
+		return err
+	}
+	if err := insert(ctx, tx, unlabelled, false); err != nil {
 		return err
 	}
 	return markRunning(ctx, tx, back)
 }
 
-func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
+// insert inserts rows. If relabel is set, existing rows get the labels.
+func insert(ctx context.Context, tx *sqlx.Tx, starts []Start, relabel bool) error {
 	if len(starts) == 0 {
 		return nil
 	}
@@ -87,24 +103,32 @@ func insert(ctx context.Context, tx *sqlx.Tx, starts []Start) error {
 	ids, organizations, profiles, launches := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	keys := make([]uuid.NullUUID, n)
 	names, machines, versions, times := make([]string, n), make([]string, n), make([]int32, n), make([]time.Time, n)
-	recordings := make([]*Recording, n)
+	recordings, sessionNames, metadata := make([]*Recording, n), make([]string, n), make([]Metadata, n)
 	for i, s := range starts {
 		ids[i], organizations[i], profiles[i], launches[i] = s.SessionID, s.OrganizationID, s.ProfileID, s.LaunchID
 		keys[i] = uuid.NullUUID{UUID: s.KeyID, Valid: s.KeyID != uuid.Nil}
 		names[i], machines[i], versions[i], times[i] = s.ProfileName, s.MachineID, s.BrowserVersion, s.StartedAt
 		recordings[i] = s.Recording
+		if s.Labels != nil {
+			sessionNames[i], metadata[i] = s.Labels.Name, s.Labels.Metadata
+		}
 	}
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO activity_sessions AS a (id, organization_id, profile_id, profile_name, machine_id, launch_id,
-			browser_version, status, started_at, key_id, recording)
-		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, name, machine_id, launch_id, version, 'running', at, key_id, recording
+			browser_version, status, started_at, key_id, recording, name, metadata)
+		SELECT DISTINCT ON (organization_id, id) id, organization_id, profile_id, profile_name, machine_id, launch_id, version, 'running', at,
+			key_id, recording, NULLIF(name, ''), metadata
 		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::uuid[], $7::integer[], $8::timestamptz[], $9::uuid[],
-			$10::jsonb[]) AS u (id, organization_id, profile_id, name, machine_id, launch_id, version, at, key_id, recording)
+			$10::jsonb[], $11::text[], $12::jsonb[])
+			AS u (id, organization_id, profile_id, profile_name, machine_id, launch_id, version, at, key_id, recording, name, metadata)
 		ORDER BY organization_id, id
-		ON CONFLICT (organization_id, id) DO UPDATE SET status = 'running', end_reason = NULL, ended_at = NULL
-			WHERE a.status <> 'running'`,
+		ON CONFLICT (organization_id, id) DO UPDATE
+		SET status = 'running', end_reason = NULL, ended_at = NULL,
+			name = CASE WHEN $13 THEN excluded.name ELSE a.name END, metadata = CASE WHEN $13 THEN excluded.metadata ELSE a.metadata END
+		WHERE a.status <> 'running' OR $13 AND (a.name, a.metadata) IS DISTINCT FROM (excluded.name, excluded.metadata)`,
 		pq.Array(ids), pq.Array(organizations), pq.Array(profiles), pq.Array(names), pq.Array(machines),
-		pq.Array(launches), pq.Array(versions), pq.Array(times), pq.Array(keys), pq.Array(recordings))
+		pq.Array(launches), pq.Array(versions), pq.Array(times), pq.Array(keys), pq.Array(recordings),
+		pq.Array(sessionNames), pq.Array(metadata), relabel)
 	if err != nil {
 		return fmt.Errorf("insert sessions: %w", err)
 	}

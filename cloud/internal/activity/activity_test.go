@@ -144,6 +144,24 @@ func TestFeed_RowsFollowReports(t *testing.T) {
 		"an end before the start ends at the start": {
 			report: func(f *fixture, s Start) { f.started(s); f.ended(s.end(noon.Add(-time.Hour))) },
 			rows:   1, status: "killed", reason: "idle", name: "Checkout"},
+		"a later report replaces the labels": {
+			report: func(f *fixture, s Start) {
+				s.Labels = &Labels{"first", Metadata{"team": "x"}}
+				f.started(s)
+				s.Labels, s.ProfileName = &Labels{"second", Metadata{"team": "y"}}, "Other"
+				f.started(s)
+				restored := s
+				restored.Labels = nil
+				f.ended(s.end(later))
+				f.started(restored)
+				found := f.list(Filter{Name: new("second"), Metadata: []Metadata{{"team": "y"}}}, newest)
+				s.Labels = &Labels{}
+				f.started(s)
+				last := f.list(Filter{}, newest).Items[0]
+				if found.Total != 1 || last.Name != nil || last.Metadata != nil {
+					f.t.Errorf("got %+v, then %+v", found.Items, last)
+				}
+			}, rows: 1, status: "running", name: "Checkout"},
 		"another organization's report changes nothing": {
 			report: func(f *fixture, s Start) {
 				f.started(s)
@@ -185,6 +203,10 @@ func TestList_Filters(t *testing.T) {
 	f := newFixture(t)
 	a, b, c := f.start(noon), f.start(noon.Add(time.Minute)), f.start(noon.Add(2*time.Minute))
 	b.MachineID, c.ProfileID, c.KeyID = "worker-2", a.ProfileID, newID()
+	a.Labels, b.Labels = &Labels{"nightly", Metadata{"team": "x", "run": "1"}}, &Labels{"nightly", Metadata{"team": "x", "run": "2"}}
+	foreign := f.start(noon)
+	foreign.OrganizationID, foreign.Labels = f.organization(), a.Labels
+	f.started(foreign)
 	f.started(a, b, c)
 	f.ended(b.end(noon.Add(time.Hour)))
 	for name, test := range map[string]struct {
@@ -198,6 +220,11 @@ func TestList_Filters(t *testing.T) {
 		"key":      {Filter{KeyID: &c.KeyID}, []uuid.UUID{c.SessionID}},
 		"from":     {Filter{From: &b.StartedAt}, []uuid.UUID{c.SessionID, b.SessionID}},
 		"to":       {Filter{To: &b.StartedAt}, []uuid.UUID{a.SessionID}},
+		"name":     {Filter{Name: new("nightly")}, []uuid.UUID{b.SessionID, a.SessionID}},
+		"no name":  {Filter{Name: new("Nightly")}, nil},
+		"label":    {Filter{Metadata: []Metadata{{"team": "x"}}}, []uuid.UUID{b.SessionID, a.SessionID}},
+		"labels":   {Filter{Metadata: []Metadata{{"team": "x"}, {"run": "2"}}}, []uuid.UUID{b.SessionID}},
+		"values":   {Filter{Metadata: []Metadata{{"team": "x"}, {"team": "y"}}}, nil},
 		"all five": {Filter{Status: new("running"), ProfileID: &a.ProfileID, MachineID: new("worker-1"), From: &noon, To: &c.StartedAt}, []uuid.UUID{a.SessionID}},
 	} {
 		t.Run(name, func(t *testing.T) {

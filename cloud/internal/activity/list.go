@@ -21,6 +21,8 @@ type Filter struct {
 	KeyID     *uuid.UUID
 	From      *time.Time // earliest start, inclusive
 	To        *time.Time // latest start, exclusive
+	Name      *string
+	Metadata  []Metadata // a session must have all of them
 }
 
 // sortColumns maps sortBy of the API to columns. PostgreSQL sorts null last, so
@@ -91,7 +93,7 @@ func (f *Feed) ListAfter(ctx context.Context, orgID uuid.UUID, filter Filter, re
 }
 
 // sessionColumns are the columns of Session.
-const sessionColumns = `id, profile_id, profile_name, machine_id, key_id, launch_id, browser_version, status, end_reason, started_at, ended_at, recording`
+const sessionColumns = `id, profile_id, profile_name, machine_id, key_id, launch_id, browser_version, status, end_reason, started_at, ended_at, recording, name, metadata`
 
 func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where string, args []any, order page.Request, limit, offset int) error {
 	*into = []Session{}
@@ -124,5 +126,9 @@ func (f Filter) where(orgID uuid.UUID) (string, []any) {
 	pg.And(w, "key_id = ?", f.KeyID)
 	pg.And(w, "started_at >= ?", f.From)
 	pg.And(w, "started_at < ?", f.To)
+	pg.And(w, "name = ?", f.Name)
+	for i := range f.Metadata {
+		pg.And(w, "metadata @> ?", &f.Metadata[i])
+	}
 	return w.SQL()
 }

@@ -35,7 +35,7 @@ func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, start
 			starts = append(starts, activity.Start{
 				SessionID: s.SessionID, OrganizationID: orgID, ProfileID: s.ProfileID, ProfileName: names[s.ProfileID],
 				MachineID: s.MachineID, KeyID: s.KeyID, LaunchID: s.LaunchID, BrowserVersion: version, StartedAt: s.StartedAt,
-				Recording: (*activity.Recording)(s.Recording),
+				Recording: (*activity.Recording)(s.Recording), Labels: labelsOf(s.Labels),
 			})
 			uses = append(uses, profile.Use{OrganizationID: orgID, ProfileID: s.ProfileID, BrowserVersion: version, At: s.StartedAt})
 		}
@@ -49,6 +49,13 @@ func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, start
 		return err
 	}
 	return o.profiles.TouchUsed(ctx, tx, uses)
+}
+
+func labelsOf(labels *license.Labels) *activity.Labels {
+	if labels == nil {
+		return nil
+	}
+	return &activity.Labels{Name: labels.Name, Metadata: labels.Metadata}
 }
 
 // SessionsEnded implements license.Observer.

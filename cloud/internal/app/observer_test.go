@@ -44,6 +44,7 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 		OrgID: org, ProfileID: *grant.ProfileID, SessionID: session, MachineID: machine, BootID: boot, Seq: 1,
 		LaunchID: uuid.New(), BrowserVersion: 156, StartedAt: time.Now(),
 		Recording: &license.Recording{Events: true, URL: "https://edge.example/player"},
+		Labels:    license.Labels{Name: "Nightly", Metadata: map[string]string{"team": "x"}},
 	}
 	counted := func(want int) {
 		t.Helper()
@@ -82,6 +83,9 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	stored, err := (&activity.Feed{DB: h.all, Clock: clock.System{}}).Get(t.Context(), org, session)
 	if err != nil || stored.Recording == nil || *stored.Recording != activity.Recording(*start.Recording) {
 		t.Errorf("got the recording %+v, %v", stored.Recording, err)
+	}
+	if stored.Name == nil || *stored.Name != "Nightly" || stored.Metadata["team"] != "x" {
+		t.Errorf("got the name %v and the labels %v", stored.Name, stored.Metadata)
 	}
 	var left int
 	must(h.all.Get(&left, `SELECT count(*) FROM profiles WHERE organization_id = $1`, org))

@@ -22,7 +22,7 @@ type EndReport struct {
 func (r EndReport) withDefaults() EndReport {
 	if r.Status == "" {
 		switch r.EndReason {
-		case ClientClose, Idle, MaxDuration, Unresponsive, KilledReason, LicenseReason, Drain:
+		case ClientClose, Idle, MaxDuration, NeverConnected, Unresponsive, KilledReason, LicenseReason, Drain:
 			r.Status = Killed
 		default:
 			r.Status = Exited

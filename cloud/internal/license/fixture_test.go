@@ -41,7 +41,7 @@ func newFixture(t *testing.T, limit int) *fixture {
 	h.db = dbtest.Open(t, h.dsn, pg.Options{})
 	h.Service = h.replicaWithBatchDB(h.db, dbtest.Open(t, h.dsn, pg.Options{}))
 	h.exec(`CREATE TABLE feed (session_id uuid PRIMARY KEY, running boolean NOT NULL, ran boolean NOT NULL,
-		status text, reason text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
+		status text, reason text, name text, starts int NOT NULL DEFAULT 0, ends int NOT NULL DEFAULT 0)`)
 	h.newOrganization(limit)
 	t.Cleanup(h.checkInvariants)
 	return h
@@ -260,8 +260,12 @@ type feedObserver struct{}
 
 func (feedObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	for _, s := range started {
-		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, starts) VALUES ($1, true, true, 1)
-			ON CONFLICT (session_id) DO UPDATE SET running = true, status = NULL, reason = NULL, starts = f.starts + 1`, s.SessionID)
+		var name *string
+		if s.Labels != nil {
+			name = &s.Labels.Name
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO feed AS f (session_id, running, ran, name, starts) VALUES ($1, true, true, $2, 1)
+			ON CONFLICT (session_id) DO UPDATE SET running = true, status = NULL, reason = NULL, name = excluded.name, starts = f.starts + 1`, s.SessionID, name)
 		if err != nil {
 			return err
 		}

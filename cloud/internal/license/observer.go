@@ -32,6 +32,8 @@ const (
 	LicenseReason EndReason = "license"
 	Drain         EndReason = "drain"
 	Unknown       EndReason = "unknown"
+
+	NeverConnected EndReason = "never_connected" // no client used the browser
 )
 
 // Observer is called for sessions inside the transaction that changes them, which
@@ -39,8 +41,8 @@ const (
 // license tables, should not wait for rows of other sessions, and may be called again
 // for a transaction that is retried.
 type Observer interface {
-	// SessionsStarted reports running sessions: they started, or were restored after
-	// they had been released. The same session may be reported twice.
+	// SessionsStarted reports running sessions: they started, got other labels, or were
+	// restored after they had been released. The same session may be reported twice.
 	SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []Started) error
 	// SessionsEnded reports ended sessions. A session without StartedAt never ran: its
 	// launch failed or its reservation expired; it may be left out if its profile
@@ -61,6 +63,13 @@ type Started struct {
 	StartedAt      time.Time // by the worker's clock; between the reservation and now
 	Resumed        bool      // it had been released without an end report
 	Recording      *Recording
+	Labels         *Labels // of the start report; nil for a restored session
+}
+
+// Labels are what users call a session. The license does not depend on them.
+type Labels struct {
+	Name     string            // empty for none
+	Metadata map[string]string // nil or empty for none
 }
 
 // Recording is what a worker records of a session. The license does not depend on it.

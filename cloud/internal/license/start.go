@@ -28,6 +28,7 @@ type StartReport struct {
 	StartedAt      time.Time // by the worker's clock; clamped to the time between reservation and now
 	Predecessors   Predecessors
 	Recording      *Recording // nil if the session is not recorded
+	Labels         Labels
 	// RequireProfile returns an error if the organization has no such profile. It is
 	// called only for sessions that were not authorized for a profile.
 	RequireProfile func(ctx context.Context, tx *sqlx.Tx) error
@@ -80,6 +81,9 @@ SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_versio
 WHERE s.id = $2 AND ` + orgFilter + `
 RETURNING ` + slotColumns
 
+// relabelSQL records that the labels of a running session are those of a later report.
+const relabelSQL = `UPDATE license_slots s SET seq = $3 WHERE s.id = $2 AND ` + orgFilter + ` AND s.seq < $3`
+
 // acquireSQL increments the counter below the limit.
 const acquireSQL = `
 UPDATE license_org SET in_use = in_use + 1
@@ -89,7 +93,7 @@ RETURNING in_use`
 // Start marks a session as running (specification 3.2). It consumes the reservation,
 // also an expired one that was not reclaimed yet. Without a reservation it takes a
 // slot, or returns PaymentRequired with the counts; the worker then ends the browser.
-// A repeated report returns the same session. It returns Conflict for a session that
+// A repeated report returns the same session; one with a higher Seq replaces its labels. It returns Conflict for a session that
 // has ended or belongs to another boot, machine, slot or profile.
 func (s *Service) Start(ctx context.Context, report StartReport) (Session, error) {
 	s.reservations.forget(report.SessionID)
@@ -176,7 +180,7 @@ func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartRe
 	case report.SlotID != nil && *report.SlotID != found.ID:
 		return Session{}, conflict("The session has another slot.")
 	case found.State == running:
-		return found.toSession(), nil
+		return found.toSession(), s.relabel(ctx, tx, report, &found)
 	}
 	if found.ProfileID == nil {
 		if err := report.requireProfile(ctx, tx); err != nil {
@@ -199,6 +203,18 @@ func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartRe
 		return Session{}, fmt.Errorf("acquire a slot again: %w", err)
 	}
 	return slot.toSession(), nil
+}
+
+// relabel replaces the labels of a running session if the report is later than theirs.
+func (s *Service) relabel(ctx context.Context, tx *sqlx.Tx, report StartReport, found *slot) error {
+	result, err := tx.StmtxContext(ctx, s.stmts.relabel).ExecContext(ctx, report.OrgID, found.ID, report.Seq)
+	if err != nil {
+		return fmt.Errorf("record the change of a session: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	return s.notifyStarted(ctx, tx, report, found, false)
 }
 
 // startWithoutSlot takes a slot for a session that was never authorized. Like
@@ -234,10 +250,14 @@ func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, repo
 	if err != nil {
 		return nil, fmt.Errorf("start the session: %w", err)
 	}
+	return &row, s.notifyStarted(ctx, tx, report, &row, again)
+}
+
+func (s *Service) notifyStarted(ctx context.Context, tx *sqlx.Tx, report StartReport, row *slot, again bool) error {
 	started := row.toStarted()
-	started.Resumed, started.KeyID, started.Recording = again, report.KeyID, report.Recording
+	started.Resumed, started.KeyID, started.Recording, started.Labels = again, report.KeyID, report.Recording, &report.Labels
 	if err := s.observer.SessionsStarted(ctx, tx, []Started{started}); err != nil {
-		return nil, fmt.Errorf("notify the observer of the start: %w", err)
+		return fmt.Errorf("notify the observer of the start: %w", err)
 	}
-	return &row, nil
+	return nil
 }

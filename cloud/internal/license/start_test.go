@@ -48,6 +48,35 @@ func TestStart_ConsumesExpiredReservationUntilReclaimed(t *testing.T) {
 	}
 }
 
+// TestStart_LaterReportReplacesLabels reports the start of a session again: only a report that is later than
+// those before changes the labels.
+func TestStart_LaterReportReplacesLabels(t *testing.T) {
+	h := newFixture(t, 1)
+	first := h.startReport(h.authorize())
+	first.Labels.Name = "a"
+	later := first
+	later.Seq, later.Labels.Name = h.seq.Add(1), "b"
+	for _, step := range []struct {
+		report license.StartReport
+		name   string
+		starts int
+	}{{first, "a", 1}, {first, "a", 1}, {later, "b", 2}, {first, "b", 2}, {later, "b", 2}} {
+		h.mustStart(step.report)
+		name := query[string](h, `SELECT name FROM feed WHERE session_id = $1`, first.SessionID)
+		if entry := h.feedEntry(first.SessionID); name != step.name || entry.Starts != step.starts || h.inUse() != 1 {
+			t.Errorf("got %q after %d starts, %d counted; want %q after %d", name, entry.Starts, h.inUse(), step.name, step.starts)
+		}
+	}
+	if beat := h.mustHeartbeat(h.heartbeat(first.SessionID)); len(beat.Released) != 0 || h.state(first.SessionID) != "running" {
+		t.Errorf("released %v", beat.Released)
+	}
+	h.mustEnd(first.SessionID)
+	later.Seq = h.seq.Add(1)
+	if _, err := h.Start(t.Context(), later); !fault.Is(err, fault.Conflict) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
 func TestStart_AfterReclaimTakesSlotAgain(t *testing.T) {
 	h := newFixture(t, 1)
 	session := h.authorize()

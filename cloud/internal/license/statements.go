@@ -12,7 +12,7 @@ import (
 // that runs them.
 type statements struct {
 	renew                                          *sqlx.Stmt
-	register, lock, startSlot, acquire             *sqlx.Stmt
+	register, lock, startSlot, relabel, acquire    *sqlx.Stmt
 	flagDuplicates                                 *sqlx.Stmt
 	takeOne, takeRunning, adjustCounter            *sqlx.Stmt
 	refresh, hasOmitted, supersededBoot            *sqlx.Stmt
@@ -30,6 +30,7 @@ func (s *statements) all() []statement {
 		{&s.flagDuplicates, flagDuplicatesSQL},
 		{&s.lock, lockSQL},
 		{&s.startSlot, startSlotSQL},
+		{&s.relabel, relabelSQL},
 		{&s.acquire, acquireSQL},
 		{&s.takeOne, takeOneSQL},
 		{&s.takeRunning, takeRunningSQL},

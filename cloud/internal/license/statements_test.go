@@ -26,6 +26,7 @@ func TestStatements_SlotByIDIsScopedToOrganization(t *testing.T) {
 	}{
 		{"renew", renewSQL, []any{slot, 120}},
 		{"run", startSlotSQL, []any{slot, some, 1, some, 156, "2026-11-21T10:15:00Z", 21600}},
+		{"relabel", relabelSQL, []any{slot, 2}},
 		{"undo", undoSQL, []any{uuidArray([]uuid.UUID{slot}), 120}},
 	} {
 		for org, want := range map[uuid.UUID]int64{other: 0, mine: 1} {

@@ -43,6 +43,9 @@ type Settings struct {
 	Args              []string          `json:"args,omitempty"`
 	StartURLs         []string          `json:"startUrls,omitempty"`
 	Record            []string          `json:"record,omitempty"` // what workers record: video, events, frames
+
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"` // 0: no limit; nil: that of the worker
+	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"` // likewise
 }
 
 // Size is in CSS pixels.

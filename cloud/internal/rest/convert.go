@@ -44,6 +44,9 @@ func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 				Args:              valueOr(r.Args, nil),
 				StartURLs:         valueOr(r.StartUrls, nil),
 				Record:            convertStrings[string](valueOr(r.Record, nil)),
+
+				IdleTimeoutSeconds: r.IdleTimeoutSeconds,
+				MaxDurationSeconds: r.MaxDurationSeconds,
 			},
 		},
 		ProxyPassword: password,
@@ -131,6 +134,9 @@ func profileToAPI(p profile.Profile) cloudapi.Profile {
 		CreatedBy:         p.CreatedBy,
 		CreatedAt:         p.CreatedAt,
 		UpdatedAt:         p.UpdatedAt,
+
+		IdleTimeoutSeconds: c.IdleTimeoutSeconds,
+		MaxDurationSeconds: c.MaxDurationSeconds,
 	}
 	if p.Proxy != nil {
 		shown.Proxy = &cloudapi.ProfileProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,
@@ -173,6 +179,9 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 		Persist:           p.Persist,
 		Metadata:          nonNilMap(p.Metadata),
 		Version:           p.Version,
+
+		IdleTimeoutSeconds: p.IdleTimeoutSeconds,
+		MaxDurationSeconds: p.MaxDurationSeconds,
 	}
 	if p.Proxy != nil {
 		config.Proxy = &cloudapi.LaunchProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,

@@ -41,12 +41,13 @@ func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 
 func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
-	draft.Record = []string{"video", "frames"} // not part of a spec
+	draft.Record, draft.IdleTimeoutSeconds, draft.MaxDurationSeconds = []string{"video", "frames"}, new(int32(60)), new(int32(0)) // not part of a spec
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
+	want["idleTimeoutSeconds"], want["maxDurationSeconds"] = 60.0, 0.0
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -78,6 +79,7 @@ func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request := parsed[cloudapi.CreateProfileRequest](t, everySetting)
 	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
 	request.Record = &sharedapi.RecordedParts{"video", "events"}
+	request.IdleTimeoutSeconds, request.MaxDurationSeconds = new(int32(60)), new(int32(0))
 	wantAllSet(t, request)
 	got := asJSON(t, draftFromCreate(request).Fields)
 	want := asJSON(t, request)

@@ -203,7 +203,7 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
 		BrowserVersion: int(body.BrowserVersion), StartedAt: body.StartedAt.UTC(), Predecessors: previousBoots(body.PreviousBootIds),
-		Recording: recordingOf(body.Recording),
+		Recording: recordingOf(body.Recording), Labels: license.Labels{Name: valueOr(body.Name, ""), Metadata: valueOr(body.Metadata, nil)},
 		RequireProfile: func(ctx context.Context, tx *sqlx.Tx) error {
 			return h.Profiles.EnsureExists(ctx, tx, caller.OrgID, r.ProfileId)
 		},

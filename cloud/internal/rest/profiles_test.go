@@ -336,6 +336,7 @@ func TestListSessions_FiltersAndPages(t *testing.T) {
 	for i, machine := range []string{"worker-1", "worker-2"} {
 		starts = append(starts, activity.Start{SessionID: uuid.Must(uuid.NewV7()), OrganizationID: a.org, ProfileID: profileID,
 			ProfileName: "P", MachineID: machine, LaunchID: uuid.Must(uuid.NewV7()), BrowserVersion: 156,
+			Labels:    &activity.Labels{Name: machine, Metadata: activity.Metadata{"machine": machine, "run": "1=2"}},
 			StartedAt: now.Add(time.Duration(i) * time.Minute)})
 	}
 	tx, err := a.db.Beginx()
@@ -348,6 +349,7 @@ func TestListSessions_FiltersAndPages(t *testing.T) {
 
 	for query, want := range map[string]int{
 		"": 2, "status=exited": 1, "profileId=" + profileID.String(): 2, "profileId=" + a.org.String(): 0, "machineId=worker-2": 1,
+		"name=worker-1": 1, "name=worker": 0, "metadata=run%3D1%3D2": 2, "metadata=run=1%3D2&metadata=machine=worker-2": 1, "metadata=run=": 0,
 		"from=2026-11-21T12:00:30Z": 1, "to=2026-11-21T12:00:30Z": 1, "limit=1&page=2&sortBy=endedAt": 1,
 	} {
 		list := decode[cloudapi.SessionList](t, a.do("GET", "/v1/sessions?"+query, a.caller, nil), 200)
@@ -357,8 +359,14 @@ func TestListSessions_FiltersAndPages(t *testing.T) {
 	}
 	list := decode[cloudapi.SessionList](t, a.do("GET", "/v1/sessions", a.caller, nil), 200)
 	running, ended := list.Items[0], list.Items[1]
+	if *running.Name != "worker-2" || running.Metadata["machine"] != "worker-2" {
+		t.Errorf("got the name %v and the labels %v", running.Name, running.Metadata)
+	}
 	if running.DurationSeconds != 59*60 || running.EndReason != nil || ended.DurationSeconds != 90 || *ended.EndReason != "crash" {
 		t.Errorf("got %+v and %+v", running, ended)
+	}
+	for _, query := range []string{"name=", "metadata=run", "metadata==1"} {
+		a.wrong("GET", "/v1/sessions?"+query, a.caller, nil).want(t, 400, "VALIDATION_ERROR")
 	}
 	foreign := decode[cloudapi.SessionList](t, a.do("GET", "/v1/sessions", bearer(a.organization().String()), nil), 200)
 	if total := foreign.Pagination.Total; total == nil || *total != 0 {

@@ -53,7 +53,7 @@ func sessionDetail(d activity.Detail) cloudapi.SessionDetail {
 	return cloudapi.SessionDetail{
 		Id: s.Id, ProfileId: s.ProfileId, ProfileName: s.ProfileName, MachineId: s.MachineId, KeyId: s.KeyId, LaunchId: s.LaunchId,
 		BrowserVersion: s.BrowserVersion, Status: s.Status, EndReason: s.EndReason, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
-		DurationSeconds: s.DurationSeconds, KeyName: d.KeyName, Recording: s.Recording,
+		DurationSeconds: s.DurationSeconds, KeyName: d.KeyName, Recording: s.Recording, Name: s.Name, Metadata: s.Metadata,
 	}
 }
 

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,11 @@ type feed interface {
 func (h Sessions) ListSessions(ctx context.Context, r cloudapi.ListSessionsRequestObject) (cloudapi.ListSessionsResponseObject, error) {
 	p := r.Params
 	filter := activity.Filter{Status: (*string)(p.Status), ProfileID: p.ProfileId, MachineID: p.MachineId, KeyID: p.KeyId, From: utcTime(p.From), To: utcTime(p.To)}
+	filter.Name = p.Name
+	for _, label := range valueOr(p.Metadata, nil) {
+		name, value, _ := strings.Cut(label, "=")
+		filter.Metadata = append(filter.Metadata, activity.Metadata{name: value})
+	}
 	request := pageapi.Request(p.Page, p.Limit, string(valueOr(p.SortBy, "startedAt")), p.SortOrder)
 	var found activity.Listing
 	var err error
@@ -81,5 +87,7 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 		StartedAt:       s.StartedAt,
 		EndedAt:         s.EndedAt,
 		DurationSeconds: int64(s.Duration / time.Second),
+		Name:            s.Name,
+		Metadata:        nonNilMap(s.Metadata),
 	}
 }

@@ -31,11 +31,19 @@ type Browser struct {
 	Activity       *activity.Meter                         // records client activity
 	Calls          *intercept.Calls                        // handles some calls of CDP connections; nil: none
 	Files          *files.Launch                           // its downloads and uploads
+	Expiry         func() Expiry                           // when the worker ends it; nil: never
 	Origins        func() []string                         // of the pages that tabs have shown; nil: unknown
 	Done           <-chan struct{}                         // closed when the browser has ended
 	// AwaitEnd waits until the end of a browser that has closed a socket, or has accepted
 	// Browser.close, is recorded. It returns early if the browser continues to run or ctx ends.
 	AwaitEnd func(ctx context.Context)
+}
+
+// Expiry is the time at which the worker ends a browser that is neither used nor extended.
+type Expiry struct {
+	Time   time.Time // zero: never
+	Reason string    // as the endReason of the API
+	Limit  time.Duration
 }
 
 // Display is the desktop of a headful browser.

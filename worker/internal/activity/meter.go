@@ -19,6 +19,7 @@ type Meter struct {
 
 	mu      sync.Mutex
 	last    time.Time
+	used    bool // by a client
 	clients map[*client]struct{}
 	working int // requests of clients that are being processed
 }
@@ -38,7 +39,21 @@ func New(clock clock.Clock) *Meter {
 func (m *Meter) Touch() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = m.clock.Now()
+	m.last, m.used = m.clock.Now(), true
+}
+
+// Use records that a client uses the browser, without activity.
+func (m *Meter) Use() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used = true
+}
+
+// Used reports whether a client has used the browser. Passive clients (Count) do not.
+func (m *Meter) Used() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
 }
 
 // Begin counts a request of a client as activity until end is called.
@@ -51,7 +66,7 @@ func (m *Meter) addWork(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.working += n
-	m.last = m.clock.Now()
+	m.last, m.used = m.clock.Now(), true
 }
 
 // Watch counts conn as a client until stop is called. Received bytes of a TCP

@@ -30,6 +30,25 @@ func pair(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
+func TestMeter_IsUsedByClientsOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(*activity.Meter)
+		used bool
+	}{
+		"nothing":          {func(*activity.Meter) {}, false},
+		"a passive client": {func(m *activity.Meter) { m.Count()() }, false},
+		"a viewer":         {func(m *activity.Meter) { m.Use() }, true},
+		"a connection":     {func(m *activity.Meter) { m.Watch(nil) }, true},
+		"a request":        {func(m *activity.Meter) { m.Begin() }, true},
+		"a call":           {func(m *activity.Meter) { m.Touch() }, true},
+	} {
+		m := activity.New(clock.NewFake(time.Now()))
+		if tc.do(m); m.Used() != tc.used {
+			t.Errorf("%s: used %t", name, m.Used())
+		}
+	}
+}
+
 func TestMeter_ReceivedBytesAreActivity(t *testing.T) {
 	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	m := activity.New(now)

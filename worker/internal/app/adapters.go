@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/rfb"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // browserFinder finds running browsers for the routes below /browsers/{launchId}.
@@ -42,15 +44,27 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	}
 	of, running := found.Session, found.Browser
 	seen := access.Browser{
-		LaunchID: launchID, SessionID: of.ID.String(), Name: of.ProfileName, BrowserVersion: of.BrowserVersion, Headless: of.Headless,
+		LaunchID: launchID, SessionID: of.ID.String(), Name: cmp.Or(of.Name, of.ProfileName), BrowserVersion: of.BrowserVersion, Headless: of.Headless,
 		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: of.DebugPath, DevTools: of.DevTools,
-		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Origins: running.Origins, Done: running.Done(),
+		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Expiry: expiryOf(found.Lifetime), Origins: running.Origins, Done: running.Done(),
 		AwaitEnd: func(ctx context.Context) { _, _ = f.launches.AwaitEnd(ctx, id) },
 	}
 	if display, ok := running.Display(); ok {
 		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
 	}
 	return seen, true
+}
+
+// expiryOf returns a function that returns when a session ends by itself.
+func expiryOf(lifetime *launch.Lifetime) func() access.Expiry {
+	return func() access.Expiry {
+		end, reason := lifetime.Expiry()
+		limits := lifetime.Limits()
+		limit := map[session.EndReason]time.Duration{
+			session.Idle: limits.Idle, session.MaxDuration: limits.Max, session.NeverConnected: limits.Connect,
+		}[reason]
+		return access.Expiry{Time: end, Reason: string(reason), Limit: limit}
+	}
 }
 
 // streamer streams a browser to a viewer: its display, or a screencast of its
@@ -75,7 +89,7 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Brow
 // openPicture opens the picture of a browser.
 func openPicture(ctx context.Context, of access.Browser, level rfb.Access) (*rfb.Upstream, error) {
 	if of.Display == nil {
-		return rfb.Screencast(ctx, of.DebugPort, level)
+		return rfb.Screencast(ctx, rfb.DevTools{Port: of.DebugPort, Dial: of.Dial}, level)
 	}
 	password := of.Display.ViewPassword
 	if level == rfb.Control {

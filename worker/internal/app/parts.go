@@ -202,7 +202,7 @@ func (w *worker) openLaunches() {
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting, KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
+		MaxWaiting: w.config.MaxWaiting, LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
 }

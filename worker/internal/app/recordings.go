@@ -97,7 +97,7 @@ func pictures(ctx context.Context, of access.Browser, show func(recording.Pictur
 	if of.Display != nil {
 		up, err = openPicture(ctx, of, rfb.Watch)
 	} else {
-		up, err = rfb.SmallScreencast(ctx, of.DebugPort, recording.MaxWidth)
+		up, err = rfb.SmallScreencast(ctx, rfb.DevTools{Port: of.DebugPort, Dial: of.Dial}, recording.MaxWidth)
 	}
 	if err != nil {
 		return err

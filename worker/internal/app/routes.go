@@ -78,7 +78,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	gates.RegisterRoot(w.web)
 	w.fileServer = fileserver.New(w.files, w.recordings, w.address)
 	w.fileServer.Register(w.web)
-	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes())...)
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Loop: w.loop,

@@ -17,7 +17,7 @@ func (w *worker) registerWebDriver(guard *oapi.Guard, links access.Links, key ac
 	drivers := browser.NewDriverFinder(w.config.ChromeDriver, browser.FindOptions{Log: logger})
 	w.drivers = webdriver.New(webdriver.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
-		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, Logger: logger,
+		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, IdleTimeout: w.config.Lifetimes.WebDriverIdle, Logger: logger,
 	})
 	w.drivers.Register(w.web)
 }

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
@@ -44,7 +45,8 @@ type debugPortListener struct {
 	users     []int                               // users that may connect
 	userOf    func(net.Conn) (uid int, err error) // user of the peer; nil: every user may connect
 	log       *slog.Logger
-	warnOnce  sync.Once       // logs the first refusal as a warning
+	warnOnce  sync.Once // logs the first refusal as a warning
+	watch     atomic.Pointer[func(net.Conn) (stop func())]
 	ctx       context.Context // ends with close
 	cancel    context.CancelFunc
 
@@ -136,8 +138,13 @@ func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refusal != "":
 		w.Header().Set("Connection", "close")
 		http.Error(w, refusal, http.StatusForbidden)
+		return
 	case r.Header.Get("Upgrade") != "":
 		d.upgrade(w, r)
+		return
+	}
+	defer d.watchClient(nil)()
+	switch {
 	case strings.TrimSuffix(r.URL.Path, "/") == "/json/new":
 		d.openPage(w, r)
 	default:
@@ -178,6 +185,14 @@ func (d *debugPortListener) openPage(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
+// watchClient reports a client to watch. The connection of a request is nil.
+func (d *debugPortListener) watchClient(conn net.Conn) (stop func()) {
+	if watch := d.watch.Load(); watch != nil {
+		return (*watch)(conn)
+	}
+	return func() {}
+}
+
 func (d *debugPortListener) beginRequest() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,6 +224,7 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer client.Conn.Close()
+	defer d.watchClient(client.Conn)()
 	defer context.AfterFunc(d.ctx, func() {
 		client.Conn.Close()
 		up.Conn.Close()

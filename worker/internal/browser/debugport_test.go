@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
@@ -69,6 +70,38 @@ func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *at
 	d.serve()
 	t.Cleanup(d.close)
 	return d, asked
+}
+
+func TestDebugPort_ReportsItsClients(t *testing.T) {
+	d, _ := startDebugPort(t)
+	var clients, sockets atomic.Int64
+	watch := func(conn net.Conn) (stop func()) {
+		clients.Add(1)
+		if conn != nil {
+			sockets.Add(1)
+		}
+		return func() { clients.Add(-1) }
+	}
+	d.watch.Store(new(watch))
+	send := func(headers string) net.Conn {
+		t.Helper()
+		conn, answer := dialDebugPort(t, d)
+		if _, err := io.WriteString(conn, "GET /json/version HTTP/1.1\r\nHost: "+d.listener.Addr().String()+"\r\n"+headers+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := answer.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	send("Origin: http://page.example\r\n")
+	if clients.Load() != 0 || sockets.Load() != 0 {
+		t.Error("a refused request is a client")
+	}
+	conn := send("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n")
+	testenv.Eventually(t, "a client", func() bool { return clients.Load() == 1 && sockets.Load() == 1 })
+	_ = conn.Close()
+	testenv.Eventually(t, "no client", func() bool { return clients.Load() == 0 })
 }
 
 // dialDebugPort connects to a debugging port.

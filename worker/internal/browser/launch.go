@@ -231,6 +231,15 @@ func (b *Browser) openDebugPort(port int) {
 	b.DebugPort = b.debugListener.port()
 }
 
+// WatchDebugPort calls watch for each client of the debugging port from now on: with its
+// connection, or with nil for the time of a request. It is not called for a browser without
+// a separate network, whose port is its own.
+func (b *Browser) WatchDebugPort(watch func(net.Conn) (stop func())) {
+	if b.debugListener != nil {
+		b.debugListener.watch.Store(&watch)
+	}
+}
+
 // hasOwnNetwork reports whether the browser has a separate network.
 func (b *Browser) hasOwnNetwork() bool { return b.sandbox != nil && b.sandbox.Proxy() != nil }
 

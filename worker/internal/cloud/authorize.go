@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // Authorize requests a slot (POST /v1/license/authorize). It implements
@@ -22,6 +24,10 @@ import (
 func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
 	credential := c.credential(asked.OrganizationKey)
 	grant, err := c.authorize(ctx, credential, asked)
+	if ends, found := withoutNeverConnected(asked.Ends); found && fault.Is(err, fault.Validation) { // a cloud of an earlier version refuses it
+		asked.Ends = ends
+		grant, err = c.authorize(ctx, credential, asked)
+	}
 	c.recordOutcome(ctx, credential, err, false)
 	return grant, err
 }
@@ -101,6 +107,18 @@ func checkConfig(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
 	return nil
 }
 
+// withoutNeverConnected returns the ends with the reason that earlier versions of the cloud have
+// for sessions without a client, and whether there is one.
+func withoutNeverConnected(all []launch.Ended) (ends []launch.Ended, found bool) {
+	ends = slices.Clone(all)
+	for i := range ends {
+		if ends[i].Reason == session.NeverConnected {
+			ends[i].Reason, found = session.Idle, true
+		}
+	}
+	return ends, found
+}
+
 func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 	carried := make([]cloudapi.CarriedEnd, len(all))
 	for i, end := range all {
@@ -168,9 +186,17 @@ func toProfile(config cloudapi.ProfileConfig) launch.Profile {
 			Args:              config.Args,
 			StartURLs:         config.StartUrls,
 			Record:            record(config.Record),
+			Limits:            launch.LimitChanges{Idle: seconds(config.IdleTimeoutSeconds), Max: seconds(config.MaxDurationSeconds)},
 			Metadata:          config.Metadata,
 		},
 	}
+}
+
+func seconds(s *int32) *time.Duration {
+	if s == nil {
+		return nil
+	}
+	return new(time.Duration(*s) * time.Second)
 }
 
 func size(s *sharedapi.SizeOrNull) *browser.Size {

@@ -38,6 +38,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		c.Record = sharedapi.RecordedParts{"events", "frames"}
 		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}
 		c.Metadata = sharedapi.Metadata{"team": "checkout"}
+		c.IdleTimeoutSeconds, c.MaxDurationSeconds = new(int32(60)), new(int32(0))
 	})
 	request := authorization(profile)
 	grant, err := client.Authorize(t.Context(), request)
@@ -52,6 +53,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		Geolocation: &browser.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"},
 		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{}, Record: &launch.Record{Events: true, Frames: true},
 		Proxy: &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
+		Limits: launch.LimitChanges{Idle: new(time.Minute), Max: new(time.Duration(0))},
 	}}
 	if diff := cmp.Diff(want, grant.Profile); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)

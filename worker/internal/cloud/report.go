@@ -8,6 +8,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -17,6 +18,10 @@ import (
 func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 	credential := c.credential(started.OrganizationKey)
 	err := c.reportStart(ctx, credential, started)
+	if fault.Is(err, fault.Validation) && (started.Name != "" || len(started.Metadata) > 0) { // a cloud of an earlier version refuses them
+		started.Name, started.Metadata = "", nil
+		err = c.reportStart(ctx, credential, started)
+	}
 	c.recordOutcome(ctx, credential, err, false)
 	return err
 }
@@ -38,11 +43,18 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 			recording.Frames = &r.Frames
 		}
 	}
-	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, cloudapi.StartSessionRequest{
+	request := cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,
 		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
 		PreviousBootIds: c.predecessors(credential.key), Recording: recording,
-	}, credential.sign)
+	}
+	if started.Name != "" {
+		request.Name = &started.Name
+	}
+	if len(started.Metadata) > 0 {
+		request.Metadata = (*sharedapi.Metadata)(&started.Metadata)
+	}
+	answer, err := c.api.StartProfileSessionWithResponse(ctx, started.ProfileID, request, credential.sign)
 	if err != nil {
 		return callFault(err)
 	}
@@ -57,6 +69,10 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 	credential := c.credential(ended.OrganizationKey)
 	err := c.reportEnd(ctx, credential, ended)
+	if fault.Is(err, fault.Validation) && ended.Reason == string(session.NeverConnected) { // a cloud of an earlier version refuses it
+		ended.Reason = string(session.Idle)
+		err = c.reportEnd(ctx, credential, ended)
+	}
 	c.recordOutcome(ctx, credential, err, false)
 	return err
 }

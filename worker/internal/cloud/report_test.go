@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -30,12 +31,14 @@ func ended(profile uuid.UUID) report.End {
 func TestReportStart_SendsAllFields(t *testing.T) {
 	fake, client := newFakeCloud(t)
 	report := started(fake.Profile(156))
+	report.Name, report.Metadata = "Nightly", map[string]string{"team": "checkout"}
 	if err := client.ReportStart(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	got := fake.Calls()[0]
 	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID, Start: &cloudapi.StartSessionRequest{
 		SessionId: report.SessionID, LaunchId: report.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
+		Name: &report.Name, Metadata: (*sharedapi.Metadata)(&report.Metadata),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
@@ -53,6 +56,52 @@ func TestReportEnd_SendsAllFields(t *testing.T) {
 		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &report.At}}
 	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
+	}
+}
+
+// TestReports_EarlierCloudGetsWhatItKnows checks the reports to a cloud that refuses the fields and
+// reasons of this version.
+func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	refusal := cloudtest.Failure(fault.Validation, "The request is not valid.")
+	profile := fake.Profile(156)
+	fake.Script(cloudtest.Start, refusal)
+	start := started(profile)
+	start.Name, start.Metadata = "Nightly", map[string]string{"team": "checkout"}
+	if err := client.ReportStart(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Calls(cloudtest.Start)[0].Start; sent.Name != nil || sent.Metadata != nil || sent.SessionId != start.SessionID {
+		t.Errorf("sent %+v", sent)
+	}
+	fake.Script(cloudtest.End, refusal)
+	end := report.End{SessionID: start.SessionID, ProfileID: profile, Status: "killed", Reason: "never_connected", At: at}
+	if err := client.ReportEnd(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Calls(cloudtest.End)[0].End; *sent.EndReason != sharedapi.EndReasonIdle {
+		t.Errorf("sent %+v", sent)
+	}
+	fake.Script(cloudtest.Authorize, refusal)
+	request := authorization(profile)
+	request.Ends = []launch.Ended{{SessionID: start.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.NeverConnected, At: at}}
+	if _, err := client.Authorize(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if sent := *(*fake.Calls(cloudtest.Authorize)[0].Authorize.Ends)[0].EndReason; sent != sharedapi.EndReasonIdle {
+		t.Errorf("the request carries %s", sent)
+	}
+	if request.Ends[0].Reason != session.NeverConnected {
+		t.Error("the caller's ends were changed")
+	}
+	for operation, fail := range map[cloudtest.Operation]func() error{
+		cloudtest.Start: func() error { return client.ReportStart(t.Context(), started(profile)) },
+		cloudtest.End:   func() error { return client.ReportEnd(t.Context(), ended(profile)) },
+	} {
+		fake.Script(operation, refusal)
+		if err := fail(); !fault.Is(err, fault.Validation) { // a second request would be accepted
+			t.Errorf("%s without new fields: %v", operation, err)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *Service) useTab(ctx context.Context, v access.AuthorizedRequest, name s
 }
 
 func (s *Service) openTab(ctx context.Context, v access.AuthorizedRequest, name string) (*tab, error) {
-	id, err := s.chromium.page(ctx, v.DebugPort, name)
+	id, err := s.chromium.page(ctx, v.Browser, name)
 	if err != nil {
 		return nil, err
 	}

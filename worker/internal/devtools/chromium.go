@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 const (
@@ -46,20 +48,37 @@ func newChromium() chromium {
 
 func (c chromium) close() { c.client.CloseIdleConnections() }
 
+// clientOf returns the client for a browser. It connects to the browser directly: what the
+// worker does itself must not count as a client of the debugging port.
+func (c chromium) clientOf(b access.Browser) *http.Client {
+	if b.Dial == nil {
+		return c.client
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return b.Dial(ctx) },
+			ResponseHeaderTimeout: answerTimeout,
+			DisableKeepAlives:     true, // the browser is not frozen until a connection is closed
+			DisableCompression:    true,
+		},
+		CheckRedirect: c.client.CheckRedirect,
+	}
+}
+
 // get requests a path and returns the content of an answer with status 200.
-func (c chromium) get(ctx context.Context, port int, path string) (body []byte, contentType string, err error) {
-	return c.do(ctx, http.MethodGet, port, path)
+func (c chromium) get(ctx context.Context, b access.Browser, path string) (body []byte, contentType string, err error) {
+	return c.do(ctx, http.MethodGet, b, path)
 }
 
 // do is get with another method. It forwards nothing of a client's request.
-func (c chromium) do(ctx context.Context, method string, port int, path string) (body []byte, contentType string, err error) {
+func (c chromium) do(ctx context.Context, method string, b access.Browser, path string) (body []byte, contentType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+loopback(port)+path, nil)
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+loopback(b.DebugPort)+path, nil)
 	if err != nil {
 		return nil, "", err
 	}
-	res, err := c.client.Do(r)
+	res, err := c.clientOf(b).Do(r)
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,8 +91,8 @@ func (c chromium) do(ctx context.Context, method string, port int, path string) 
 }
 
 // pages returns the target ids of the tabs, the most recently active first.
-func (c chromium) pages(ctx context.Context, port int) ([]string, error) {
-	list, _, err := c.get(ctx, port, "/json/list")
+func (c chromium) pages(ctx context.Context, b access.Browser) ([]string, error) {
+	list, _, err := c.get(ctx, b, "/json/list")
 	if err != nil {
 		return nil, fmt.Errorf("list targets: %w", err)
 	}
@@ -92,8 +111,8 @@ func (c chromium) pages(ctx context.Context, port int) ([]string, error) {
 
 // page returns the target id of the named tab, or of the most recently active tab if
 // name is empty. It returns errNoTarget or errNoPage if there is none.
-func (c chromium) page(ctx context.Context, port int, name string) (string, error) {
-	ids, err := c.pages(ctx, port)
+func (c chromium) page(ctx context.Context, b access.Browser, name string) (string, error) {
+	ids, err := c.pages(ctx, b)
 	switch {
 	case err != nil:
 		return "", err

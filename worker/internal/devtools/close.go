@@ -31,7 +31,7 @@ func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 	}
 	timeout, act := endTimeout, func(ctx context.Context) error { return s.endLaunch(ctx, v.LaunchID) }
 	if request.TargetId != nil {
-		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.DebugPort, *request.TargetId) }
+		timeout, act = closeTimeout, func(ctx context.Context) error { return s.chromium.closePage(ctx, v.Browser, *request.TargetId) }
 	}
 	ctx, done, err := s.beginTask(c.Request().Context(), v, timeout)
 	if err != nil {
@@ -45,15 +45,15 @@ func (s *Service) close(c echo.Context, v access.AuthorizedRequest) error {
 }
 
 // closePage closes a tab and waits until it is closed.
-func (c chromium) closePage(ctx context.Context, port int, id string) error {
-	if _, err := c.page(ctx, port, id); err != nil {
+func (c chromium) closePage(ctx context.Context, b access.Browser, id string) error {
+	if _, err := c.page(ctx, b, id); err != nil {
 		return err
 	}
-	if _, _, err := c.get(ctx, port, "/json/close/"+id); err != nil {
+	if _, _, err := c.get(ctx, b, "/json/close/"+id); err != nil {
 		return noTarget(err)
 	}
 	for {
-		ids, err := c.pages(ctx, port)
+		ids, err := c.pages(ctx, b)
 		if err != nil || !slices.Contains(ids, id) {
 			return err
 		}

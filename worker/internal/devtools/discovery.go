@@ -118,7 +118,7 @@ func (s *Service) targetCommand(path string) access.Handler {
 		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
-		text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, path+id)
+		text, _, err := s.chromium.get(c.Request().Context(), v.Browser, path+id)
 		if err != nil {
 			return s.toFault(v, noTarget(err))
 		}
@@ -127,7 +127,7 @@ func (s *Service) targetCommand(path string) access.Handler {
 }
 
 func (s *Service) protocol(c echo.Context, v access.AuthorizedRequest) error {
-	text, _, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/json/protocol")
+	text, _, err := s.chromium.get(c.Request().Context(), v.Browser, "/json/protocol")
 	if err != nil {
 		return s.toFault(v, err)
 	}
@@ -135,7 +135,7 @@ func (s *Service) protocol(c echo.Context, v access.AuthorizedRequest) error {
 }
 
 func (s *Service) fetch(c echo.Context, v access.AuthorizedRequest, method, path string, into any) error {
-	text, _, err := s.chromium.do(c.Request().Context(), method, v.DebugPort, path)
+	text, _, err := s.chromium.do(c.Request().Context(), method, v.Browser, path)
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}

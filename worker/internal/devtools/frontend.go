@@ -42,7 +42,7 @@ func (s *Service) openDevtools(c echo.Context, v access.AuthorizedRequest) error
 	if !v.DevTools {
 		return errNoFrontEnd
 	}
-	id, err := s.chromium.page(c.Request().Context(), v.DebugPort, "")
+	id, err := s.chromium.page(c.Request().Context(), v.Browser, "")
 	if err != nil {
 		return s.toFault(v, err)
 	}
@@ -70,7 +70,7 @@ func (s *Service) frontEndFile(c echo.Context, v access.AuthorizedRequest, name 
 	if !fileName().MatchString(name) || path.Clean("/"+name) != "/"+name {
 		return access.NoSuchPath()
 	}
-	file, contentType, err := s.chromium.get(c.Request().Context(), v.DebugPort, "/devtools/"+name)
+	file, contentType, err := s.chromium.get(c.Request().Context(), v.Browser, "/devtools/"+name)
 	refused, ok := errors.AsType[*refusedError](err)
 	switch {
 	// Chromium answers requests for unknown files with an empty success.

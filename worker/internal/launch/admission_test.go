@@ -103,7 +103,8 @@ func TestRetire_IsNotUndoneByResume(t *testing.T) {
 func TestIdleTimeout_EndsUnusedBrowser(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
-	request.IdleTimeout = time.Second
+	const idle = time.Second
+	request.Override.Limits.Idle = new(idle)
 	used := r.launch(t, request)
 	running, _ := r.Running(used.LaunchID)
 	ctx, rest := context.WithCancel(t.Context())
@@ -115,14 +116,29 @@ func TestIdleTimeout_EndsUnusedBrowser(t *testing.T) {
 	}()
 	unused := r.launch(t, request)
 	end := r.awaitEnd(t, 10*time.Second)
-	if end.SessionID != unused.ID || end.Reason != session.Idle || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+	if end.SessionID != unused.ID || end.Reason != session.Idle || end.At.Sub(unused.StartedAt) < idle {
 		t.Errorf("ended %+v, started %v", end, unused.StartedAt)
 	}
 	rest()
-	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != used.ID || end.At.Sub(unused.StartedAt) < request.IdleTimeout {
+	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != used.ID || end.At.Sub(unused.StartedAt) < idle {
 		t.Errorf("ended %+v", end)
 	}
 	r.assertSession(t, used.ID, session.Killed, session.Idle, nil)
+}
+
+func TestConnectTimeout_EndsBrowserWithoutClient(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) { o.LimitRules.Default.Connect = time.Second })
+	viewed := r.launch(t, byProfile())
+	running, _ := r.Running(viewed.LaunchID)
+	running.Activity.Use()
+	unused := r.launch(t, byProfile())
+	if end := r.awaitEnd(t, 10*time.Second); end.SessionID != unused.ID || end.Reason != session.NeverConnected || end.Status != session.Killed {
+		t.Errorf("ended %+v", end)
+	}
+	r.assertSession(t, unused.ID, session.Killed, session.NeverConnected, nil)
+	if end, _ := running.Lifetime.Expiry(); !end.IsZero() {
+		t.Errorf("the viewed browser expires at %v", end)
+	}
 }
 
 // launchHook is a launcher that calls a function before it returns a browser.

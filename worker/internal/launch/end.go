@@ -76,51 +76,14 @@ func (s *Service) Wait(ctx context.Context) error {
 	}
 }
 
-// watch waits until the browser exits. It stops the browser on request, at its
-// maximum duration or when it is idle, and then finalizes the session.
+// watch waits until the browser exits. It stops the browser on request or when its
+// lifetime ends, and then finalizes the session.
 func (s *Service) watch(run *running) {
-	idle, stop := s.idleTicker(run)
-	defer stop()
-	var timeUp <-chan time.Time
-	if run.maxDuration > 0 {
-		timer := time.NewTimer(run.maxDuration)
-		defer timer.Stop()
-		timeUp = timer.C
-	}
-	for waiting := true; waiting; {
-		waiting = false
-		select {
-		case <-run.browser.Done():
-		case run.reason = <-run.endRequests:
-		case <-timeUp:
-			run.reason = session.MaxDuration
-		case <-idle:
-			if waiting = s.Clock.Now().Sub(run.activity.Last()) < run.idleTimeout; !waiting {
-				run.reason = session.Idle
-			}
-		}
-	}
+	run.reason = run.lifetime.await(run.browser.Done(), run.endRequests)
 	run.browser.Calls().Handovers().Close()
 	s.stopBrowser(run)
 	s.finalizeSession(run)
 	close(run.done)
-}
-
-// Limits of the polling interval for idle sessions.
-const (
-	minIdlePoll = 50 * time.Millisecond
-	maxIdlePoll = 10 * time.Second
-)
-
-// idleTicker ticks when the session's activity must be checked. The meter is only as
-// precise as its polling interval, so it is polled ten times within the idle
-// timeout, at least every ten seconds.
-func (s *Service) idleTicker(run *running) (ticks <-chan time.Time, stop func()) {
-	if run.idleTimeout <= 0 {
-		return nil, func() {}
-	}
-	ticker := time.NewTicker(min(max(run.idleTimeout/10, minIdlePoll), maxIdlePoll))
-	return ticker.C, ticker.Stop
 }
 
 // stopBrowser kills a browser, unless it has exited, and waits until all its

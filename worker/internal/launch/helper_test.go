@@ -35,6 +35,7 @@ type fakeCloud struct {
 	asked         []launch.Authorization
 	started       []session.Session
 	ended         []launch.Ended
+	changed       []session.Session
 	carried       map[uuid.UUID]bool // by session
 	decide        func(launch.Authorization) (full bool, err error)
 	withoutConfig bool        // grants come without the configuration
@@ -92,6 +93,12 @@ func (c *fakeCloud) Started(ctx context.Context, s session.Session) error {
 		return err
 	}
 	return c.onStart
+}
+
+func (c *fakeCloud) Changed(s session.Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = append(c.changed, s)
 }
 
 func (c *fakeCloud) Ended(ended launch.Ended) {

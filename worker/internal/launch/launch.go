@@ -41,6 +41,7 @@ type Settings struct {
 	Args              []string
 	StartURLs         []string
 	Record            *Record // what is recorded until the end
+	Limits            LimitChanges
 	Metadata          map[string]string
 }
 
@@ -73,6 +74,7 @@ type Request struct {
 	Client string
 
 	// Options of this launch only.
+	Name        string // of the session
 	Headless    bool
 	Override    Settings
 	Engine      browser.Engine      // "" if the worker chooses it
@@ -82,8 +84,7 @@ type Request struct {
 	Direct      bool                // ignore the proxy of the profile
 	Timeout     time.Duration       // of the browser's start; 0 is browser.DefaultTimeout
 	Wait        time.Duration       // for capacity of this machine and for a slot; 0 is not at all
-	MaxDuration time.Duration       // 0 is no limit
-	IdleTimeout time.Duration       // without client activity; 0 is no limit
+	DefaultIdle time.Duration       // replaces the worker's default of Limits.Idle; 0 keeps it
 	ReadOnly    bool                // the data of a profile is not saved
 	KeepFiles   bool                // downloads and uploads outlive the browser
 	KeepAlive   bool                // the session outlives the connection that launched it
@@ -150,6 +151,9 @@ type Reports interface {
 	// If the cloud cannot be reached, Started returns nil and retries in the
 	// background; the session then continues regardless of the cloud's answer.
 	Started(ctx context.Context, s session.Session) error
+	// Changed reports the name and the metadata of a running session. It returns immediately
+	// and retries until the report is delivered or the session has ended.
+	Changed(s session.Session)
 	// Ended reports the end of a session or of a failed launch. It returns
 	// immediately and retries until the report is delivered.
 	Ended(ended Ended)

@@ -98,7 +98,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.steps.WithLabelValues(string(step))
 	}
 	for _, reason := range []session.EndReason{
-		session.ClientClose, session.Idle, session.MaxDuration, session.Crash, session.OutOfMemory, session.ByRequest,
+		session.ClientClose, session.Idle, session.MaxDuration, session.NeverConnected, session.Crash, session.OutOfMemory, session.ByRequest,
 		session.Unresponsive, session.License, session.Drain, session.Unknown,
 	} {
 		m.ends.WithLabelValues(string(reason))

@@ -19,9 +19,8 @@ type running struct {
 	browser        *browser.Browser
 	session        session.Session
 	activity       *activity.Meter
-	maxDuration    time.Duration // 0 is no limit
-	idleTimeout    time.Duration // 0 is no limit
-	oomKillsBefore uint64        // the machine's count of OOM kills before the start
+	lifetime       *Lifetime
+	oomKillsBefore uint64 // the machine's count of OOM kills before the start
 	resources      resources
 	dataUse        DataUse
 	timeline       *timeline
@@ -81,6 +80,7 @@ type Running struct {
 	Browser  *browser.Browser
 	Activity *activity.Meter // the routes report client activity to it
 	Frozen   bool            // the browser is unused, and frozen
+	Lifetime *Lifetime
 
 	Handovers *handover.Handovers
 }
@@ -96,7 +96,7 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 		return Running{}, false
 	}
 	return Running{
-		Session: found, Browser: run.browser, Activity: run.activity, Frozen: run.browser.Frozen(), Handovers: run.browser.Calls().Handovers(),
+		Session: found, Browser: run.browser, Activity: run.activity, Lifetime: run.lifetime, Frozen: run.browser.Frozen(), Handovers: run.browser.Calls().Handovers(),
 	}, true
 }
 

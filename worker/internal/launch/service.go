@@ -32,6 +32,7 @@ type Options struct {
 	Logger   *slog.Logger
 
 	Extensions  Extensions              // nil: no extensions
+	LimitRules  LimitRules              // of the lifetimes of sessions
 	AutoEngine  bool                    // a launch without an engine uses a headless shell if that suffices
 	Admission   Admission               // nil: every launch is admitted
 	Bundles     Bundles                 // nil: no bundles

@@ -28,6 +28,9 @@ func (s Settings) withDefaults(base Settings) Settings {
 	override(&merged.IgnoreHTTPSErrors, s.IgnoreHTTPSErrors)
 	override(&merged.Proxy, s.Proxy)
 	override(&merged.Record, s.Record)
+	override(&merged.Limits.Idle, s.Limits.Idle)
+	override(&merged.Limits.Max, s.Limits.Max)
+	override(&merged.Limits.Connect, s.Limits.Connect)
 	if s.Permissions != nil {
 		merged.Permissions = s.Permissions
 	}

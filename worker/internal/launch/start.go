@@ -30,8 +30,8 @@ func (s *Service) start(
 		}
 	}
 	run := &running{
-		maxDuration: request.MaxDuration, idleTimeout: request.IdleTimeout, oomKillsBefore: host().oomKills,
-		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
+		oomKillsBefore: host().oomKills,
+		done:           make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
 		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
 	}
 	run.ending, run.markEnding = context.WithCancel(context.Background())
@@ -49,13 +49,15 @@ func (s *Service) start(
 	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
 	timeline.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
+	run.browser.WatchDebugPort(run.activity.Watch)
+	run.lifetime = newLifetime(s.Clock, run.activity, s.limits(request, settings))
 	if err := s.bindFiles(run, id, request.KeepFiles); err != nil {
 		return nil, err
 	}
 	s.addSession(run, session.Session{
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
-		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Metadata: settings.Metadata, Bundle: bundle,
-		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: s.Clock.Now(),
+		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Name: request.Name, Metadata: settings.Metadata, Bundle: bundle,
+		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(), Recording: s.recordingOf(id, deref(settings.Record)),
 	})
 	if s.Launched != nil {
@@ -117,7 +119,8 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	if err := checkSettings(request, profile, settings, build); err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
-	if details := s.checkRecord(settings, ", also in the profile"); len(details) > 0 {
+	details := append(s.checkRecord(settings, alsoInProfile), settings.Limits.check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
+	if len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	spec := settings.browserSpec()
@@ -130,6 +133,9 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	}
 	return spec, settings, bundle, nil
 }
+
+// alsoInProfile is a part of the message about a setting that a profile can have.
+const alsoInProfile = ", also in the profile"
 
 // stateField is the prefix of the names of a state's fields.
 const stateField = "browser.state."

@@ -197,10 +197,12 @@ func parse(body []byte) (launch.Request, error) {
 	if err := json.Unmarshal(body, &asked); err != nil || asked.ProfileID == nil {
 		return launch.Request{}, fault.Invalid(fault.Detail{Field: "profileId", Code: fault.InvalidUnion, Message: "exactly one of profileId and spec"})
 	}
-	return launch.Request{
+	request := launch.Request{
 		ProfileID: asked.ProfileID, Headless: asked.Browser.Headless == nil || *asked.Browser.Headless, KeepAlive: asked.Browser.KeepAlive,
-		IdleTimeout: time.Duration(asked.Browser.IdleMs) * time.Millisecond, Timeout: 20 * time.Second,
-	}, nil
+		Timeout: 20 * time.Second,
+	}
+	request.Override.Limits.Idle = new(time.Duration(asked.Browser.IdleMs) * time.Millisecond)
+	return request, nil
 }
 
 func key(value string) http.Header { return http.Header{"X-Api-Key": {value}} }

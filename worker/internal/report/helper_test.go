@@ -23,6 +23,7 @@ import (
 // call is a call to the cloud.
 type call struct {
 	what    string // start, end, heartbeat
+	name    string // of the session of a start
 	session uuid.UUID
 	err     error
 	at      time.Time
@@ -38,6 +39,7 @@ type fakeCloud struct {
 	calls           []call
 	down            bool
 	hangs           bool
+	starting        func()              // called when a start is reported
 	slow            time.Duration       // delay of ReportEnd
 	fails           map[uuid.UUID]error // errors by session, for its start and its end
 	heartbeatErr    error
@@ -68,7 +70,12 @@ func (c *fakeCloud) record(what string, session uuid.UUID, key session.Organizat
 }
 
 func (c *fakeCloud) ReportStart(_ context.Context, s report.Start) error {
-	return c.record("start", s.SessionID, s.OrganizationKey, s.BootID)
+	if c.starting != nil {
+		c.starting()
+	}
+	err := c.record("start", s.SessionID, s.OrganizationKey, s.BootID)
+	c.set(func() { c.calls[len(c.calls)-1].name = s.Name })
+	return err
 }
 
 func (c *fakeCloud) ReportEnd(ctx context.Context, e report.End) error {

@@ -83,8 +83,8 @@ func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 	return j, nil
 }
 
-// put adds an entry, or an end to a pending start. The entry is pending at once
-// and is on disk when put returns.
+// put adds an entry, or an end or a later start to a pending start. The entry is pending at
+// once and is on disk when put returns.
 func (j *journal) put(e entry) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
@@ -101,9 +101,7 @@ func (j *journal) add(e entry) (entry, error) {
 	defer j.mu.Unlock()
 	id := e.session()
 	if waiting, ok := j.entries[id]; ok {
-		if e.Start == nil {
-			e.Start = waiting.Start
-		}
+		e.Start = laterStart(waiting.Start, e.Start)
 		if e.End == nil {
 			e.End = waiting.End
 		}
@@ -121,11 +119,28 @@ func (j *journal) add(e entry) (entry, error) {
 	return e, nil
 }
 
-// markDelivered removes delivered reports from the entry of a session.
-func (j *journal) markDelivered(id uuid.UUID, start, end bool) error {
+// laterStart returns the later of two reports of the same start; either may be nil.
+func laterStart(a, b *Start) *Start {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	later := *a
+	if b.Seq > a.Seq {
+		later = *b
+	}
+	later.Change = a.Change && b.Change
+	return &later
+}
+
+// markDelivered removes the delivered reports of e from the entry of its session.
+func (j *journal) markDelivered(e entry) error {
 	j.disk.Lock()
 	defer j.disk.Unlock()
-	e, left, ok := j.remove(id, start, end)
+	id := e.session()
+	e, left, ok := j.remove(e)
 	switch {
 	case !ok:
 		return nil
@@ -140,20 +155,21 @@ func (j *journal) markDelivered(id uuid.UUID, start, end bool) error {
 	return nil
 }
 
-// remove removes reports from an entry in memory. It returns what is left of
-// the entry or, if nothing is, the entry as it was.
-func (j *journal) remove(id uuid.UUID, start, end bool) (e entry, left, ok bool) {
+// remove removes delivered reports from an entry in memory. A later start stays. It returns
+// what is left of the entry or, if nothing is, the entry as it was.
+func (j *journal) remove(delivered entry) (e entry, left, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	id := delivered.session()
 	was, ok := j.entries[id]
 	if !ok {
 		return entry{}, false, false
 	}
 	e = was
-	if start {
+	if delivered.Start != nil && e.Start != nil && e.Start.Seq <= delivered.Start.Seq {
 		e.Start = nil
 	}
-	if end {
+	if delivered.End != nil {
 		e.End = nil
 	}
 	if e.Start != nil || e.End != nil {

@@ -29,6 +29,11 @@ type Start struct {
 	BootID         uuid.UUID  `json:"bootId"` // of the worker that started it
 
 	Recording *session.Recording `json:"recording,omitempty"`
+	Name      string             `json:"name,omitempty"`
+	Metadata  map[string]string  `json:"metadata,omitempty"`
+
+	// Change means that the start has been reported before, with another name or other metadata.
+	Change bool `json:"change,omitempty"`
 
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
@@ -125,6 +130,13 @@ func (r *Reporter) Started(ctx context.Context, s session.Session) error {
 	return err
 }
 
+// Changed implements launch.Reports: it reports the start again, with a higher sequence number.
+func (r *Reporter) Changed(s session.Session) {
+	start := r.startOf(s)
+	start.Change = true
+	r.put(entry{Start: &start})
+}
+
 // Ended implements launch.Reports.
 func (r *Reporter) Ended(ended launch.Ended) {
 	r.put(entry{End: &End{
@@ -155,7 +167,7 @@ func (r *Reporter) startOf(s session.Session) Start {
 	return Start{
 		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
 		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.identity.BootID, OrganizationKey: r.callerKey(s.OrganizationKey),
-		Recording: s.Recording,
+		Recording: s.Recording, Name: s.Name, Metadata: s.Metadata,
 	}
 }
 

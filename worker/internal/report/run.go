@@ -117,16 +117,19 @@ func (r *Reporter) deliverStart(ctx context.Context, e entry) bool {
 		r.logger.WarnContext(ctx, "no slot for a running session", "sessionId", e.session(), "error", err)
 		return true
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		r.sender(e.key()).starts.add(e.session())
-	} else {
+	case e.Start.Change:
+		r.logger.InfoContext(ctx, "the cloud refused a change of a session, which may have ended", "sessionId", e.session(), "error", err)
+	default:
 		r.logger.ErrorContext(ctx, "the cloud refused a start", "sessionId", e.session(), "error", err)
 		r.setAside("start", entry{Start: e.Start}, err)
 		if e.End == nil && !isKeyRefusal(err) {
 			r.addRefused(e.session())
 		}
 	}
-	r.markDelivered(e.session(), true, false)
+	r.markDelivered(entry{Start: e.Start})
 	return true
 }
 
@@ -162,7 +165,7 @@ func (r *Reporter) deliverEnd(ctx context.Context, end End) bool {
 		r.logger.ErrorContext(ctx, "the cloud refused an end", "sessionId", end.SessionID, "error", err)
 		r.setAside("end", entry{End: &end}, err)
 	}
-	r.markDelivered(end.SessionID, false, true)
+	r.markDelivered(entry{End: &end})
 	return true
 }
 
@@ -177,8 +180,8 @@ func (r *Reporter) setAside(what string, e entry, refusal error) {
 	}
 }
 
-func (r *Reporter) markDelivered(id uuid.UUID, start, end bool) {
-	if err := r.journal.markDelivered(id, start, end); err != nil {
-		r.logger.Error("failed to update the report journal", "sessionId", id, "error", err)
+func (r *Reporter) markDelivered(e entry) {
+	if err := r.journal.markDelivered(e); err != nil {
+		r.logger.Error("failed to update the report journal", "sessionId", e.session(), "error", err)
 	}
 }

@@ -27,13 +27,12 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) 
 	settings := valueOr(body.Browser, workerapi.BrowserSettings{})
 	request := launch.Request{
 		ProfileID:   body.ProfileId,
+		Name:        valueOr(settings.Name, ""),
 		Headless:    valueOr(settings.Headless, true),
 		Override:    overrides(settings),
 		Engine:      browser.Engine(valueOr(settings.Engine, "")),
 		Extensions:  valueOr(settings.Extensions, nil),
 		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
-		MaxDuration: time.Duration(valueOr(settings.MaxDurationSeconds, 0)) * time.Second,
-		IdleTimeout: time.Duration(valueOr(settings.IdleTimeoutSeconds, 0)) * time.Second,
 		KeepAlive:   valueOr(settings.KeepAlive, false),
 		ReadOnly:    valueOr(settings.ReadOnly, false),
 		KeepFiles:   valueOr(settings.KeepFiles, false),
@@ -100,6 +99,7 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 		Args:              valueOr(b.Args, nil),
 		StartURLs:         valueOr(b.StartUrls, nil),
 		Record:            record(b.Record),
+		Limits:            limitChanges(b.IdleTimeoutSeconds, b.MaxDurationSeconds, b.ConnectTimeoutSeconds),
 	}
 	if b.Geolocation != nil {
 		settings.Geolocation = &browser.Geolocation{
@@ -118,6 +118,17 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 	return settings
 }
 
+// limitChanges converts limits in seconds.
+func limitChanges(idle, most, connect *int32) launch.LimitChanges {
+	convert := func(seconds *int32) *time.Duration {
+		if seconds == nil {
+			return nil
+		}
+		return new(time.Duration(*seconds) * time.Second)
+	}
+	return launch.LimitChanges{Idle: convert(idle), Max: convert(most), Connect: convert(connect)}
+}
+
 func size(s *sharedapi.Size) *browser.Size {
 	if s == nil {
 		return nil
@@ -133,7 +144,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
-		Timeline: timeline(of.Timeline), Recording: s.recordingOf(of),
+		Timeline: timeline(of.Timeline), Recording: s.recordingOf(of), Name: nonZero(of.Name),
 	}
 	for name, text := range of.Metadata {
 		data.Metadata[name] = text
@@ -154,6 +165,9 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 	}
 	if running, ok := s.Launches.Running(of.LaunchID); ok {
 		data.Handover, data.Frozen = openHandover(running), &running.Frozen
+		lifetime := lifetimeToAPI(of.LaunchID, running.Lifetime)
+		data.ExpiresAt, data.ExpiresReason, data.IdleTimeoutSeconds = lifetime.ExpiresAt, lifetime.ExpiresReason, lifetime.IdleTimeoutSeconds
+		data.MaxDurationSeconds, data.ConnectTimeoutSeconds = lifetime.MaxDurationSeconds, lifetime.ConnectTimeoutSeconds
 	}
 	port := int32(of.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View

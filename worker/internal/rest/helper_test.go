@@ -41,6 +41,7 @@ var started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 type launches struct {
 	sessions *session.Store
 	asked    []launch.Request
+	updates  []launch.Update
 	err      error
 	traffic  [2]int64
 	draining bool
@@ -70,6 +71,21 @@ func (l *launches) Kill(_ context.Context, id uuid.UUID) (session.Session, error
 	}
 	if ended, first := l.sessions.End(id, session.End{At: started.Add(time.Minute), Status: session.Killed, Reason: session.ByRequest}); first {
 		found = ended
+	}
+	return found, nil
+}
+
+func (l *launches) Update(id uuid.UUID, update launch.Update) (session.Session, error) {
+	l.updates = append(l.updates, update)
+	found, ok := l.sessions.Get(id)
+	if !ok {
+		return session.Session{}, fault.Missing("session")
+	}
+	if l.err != nil {
+		return session.Session{}, l.err
+	}
+	if renamed, ok := l.sessions.Relabel(id, update.Name, update.Metadata); ok {
+		found = renamed
 	}
 	return found, nil
 }

@@ -51,6 +51,8 @@ var validRequests = map[string]struct{ query, body, contentType string }{
 	"createExtension":   {body: "package", contentType: "application/octet-stream"},
 	"listAndroidModels": {query: "?browserVersion=156"},
 	"launchProfile":     {body: `{"profileId":"` + profile + `"}`},
+
+	"updateBrowserSession": {body: `{"name":"a"}`},
 }
 
 // TestOperations_RefuseInvalidRequestsAsDocumented sends each operation a valid

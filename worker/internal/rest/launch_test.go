@@ -74,12 +74,13 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 		{"every field overridden", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
 			"screen":{"width":1600,"height":1200},"deviceScaleFactor":2,"userAgent":"own","locale":"fr-FR","timezoneId":"Asia/Tokyo",
 			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
-			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"keepAlive":true,"metadata":{"a":"b"}}}`, func() launch.Request {
-			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, MaxDuration: time.Minute, IdleTimeout: 7 * time.Second, KeepAlive: true, Override: launch.Settings{
+			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"connectTimeoutSeconds":0,"name":"Nightly","keepAlive":true,"metadata":{"a":"b"}}}`, func() launch.Request {
+			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, Name: "Nightly", KeepAlive: true, Override: launch.Settings{
 				Args: []string{"--lang=de"}, Viewport: &browser.Size{Width: 800, Height: 600}, Screen: &browser.Size{Width: 1600, Height: 1200},
 				DeviceScaleFactor: new(2.0), UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"),
 				Geolocation: &browser.Geolocation{Latitude: 1, Longitude: 2}, ColorScheme: new("dark"), Permissions: []string{"camera"},
 				StartURLs: []string{"https://example.com/"}, Metadata: map[string]string{"a": "b"},
+				Limits: launch.LimitChanges{Idle: new(7 * time.Second), Max: new(time.Minute), Connect: new(time.Duration(0))},
 			}}
 		}},
 		{"empty lists", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[]}}`, func() launch.Request {

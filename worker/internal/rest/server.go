@@ -22,6 +22,7 @@ import (
 type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
 	Kill(ctx context.Context, id uuid.UUID) (session.Session, error)
+	Update(id uuid.UUID, update launch.Update) (session.Session, error)
 	Traffic(id uuid.UUID) (received, sent int64, ok bool)
 	Running(launchID uuid.UUID) (launch.Running, bool)
 	Counts() (running, launching int)
@@ -33,7 +34,7 @@ type Launches interface {
 // Sessions lists running and ended sessions.
 type Sessions interface {
 	Get(id uuid.UUID) (session.Session, bool)
-	List(status session.Status, request page.Request) page.Page[session.Session]
+	List(filter session.Filter, request page.Request) page.Page[session.Session]
 	Live() (sessions []session.Session, seq int64)
 }
 

@@ -2,10 +2,12 @@ package rest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/pageapi"
+	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -32,13 +34,14 @@ func (s *Server) LaunchProfile(ctx context.Context, r workerapi.LaunchProfileReq
 // ListBrowserSessions lists running sessions and those that ended in the last
 // hour.
 func (s *Server) ListBrowserSessions(_ context.Context, r workerapi.ListBrowserSessionsRequestObject) (workerapi.ListBrowserSessionsResponseObject, error) {
-	var status session.Status
-	if r.Params.Status != nil {
-		status = session.Status(*r.Params.Status)
-	}
 	p := r.Params
+	filter := session.Filter{Status: session.Status(valueOr(p.Status, "")), Name: valueOr(p.Name, "")}
+	for _, label := range valueOr(p.Metadata, nil) {
+		name, value, _ := strings.Cut(label, "=")
+		filter.Metadata = append(filter.Metadata, session.Label{Name: name, Value: value})
+	}
 	sortBy := valueOr(p.SortBy, workerapi.StartedAt)
-	found := s.Sessions.List(status, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
+	found := s.Sessions.List(filter, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
 	items := []workerapi.BrowserSession{}
 	for _, item := range found.Items {
 		data, err := s.sessionToAPI(item)
@@ -63,6 +66,23 @@ func (s *Server) GetBrowserSession(_ context.Context, r workerapi.GetBrowserSess
 		return nil, err
 	}
 	return workerapi.GetBrowserSession200JSONResponse{Success: true, Data: data}, nil
+}
+
+// UpdateBrowserSession changes a running session.
+func (s *Server) UpdateBrowserSession(_ context.Context, r workerapi.UpdateBrowserSessionRequestObject) (workerapi.UpdateBrowserSessionResponseObject, error) {
+	update := launch.Update{
+		Limits: limitChanges(r.Body.IdleTimeoutSeconds, r.Body.MaxDurationSeconds, r.Body.ConnectTimeoutSeconds),
+		Name:   r.Body.Name, Metadata: valueOr(r.Body.Metadata, nil),
+	}
+	updated, err := s.Launches.Update(r.SessionId, update)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.sessionToAPI(updated)
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.UpdateBrowserSession200JSONResponse{Success: true, Data: data}, nil
 }
 
 // KillBrowserSession ends a session.

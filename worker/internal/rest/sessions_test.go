@@ -12,6 +12,8 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -171,6 +173,66 @@ func TestListBrowserSessions_PagesFiltersAndSorts(t *testing.T) {
 	}
 }
 
+func TestListBrowserSessions_FiltersByNameAndMetadata(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
+	add := func(name string, metadata map[string]string) uuid.UUID {
+		s := r.add(started)
+		r.sessions.Relabel(s.ID, &name, metadata)
+		return s.ID
+	}
+	a := add("a", map[string]string{"team": "x", "run": "1=2"})
+	b := add("b", map[string]string{"team": "x"})
+	for query, want := range map[string][]uuid.UUID{
+		"name=a": {a}, "name=A": nil, "metadata=team%3Dx": {b, a}, "metadata=team=x&metadata=run=1%3D2": {a},
+		"metadata=team=y": nil, "metadata=team=": nil, "name=b&metadata=run=1%3D2": nil, "name=b&status=running": {b},
+	} {
+		var got workerapi.BrowserSessionListResponse
+		r.call(t.Context(), t, "GET", "/sessions?"+query, "", &got)
+		var ids []uuid.UUID
+		for _, item := range got.Data.Items {
+			ids = append(ids, item.Id)
+		}
+		if diff := cmp.Diff(want, ids); diff != "" || got.Data.Pagination.Total != int64(len(want)) {
+			t.Errorf("%s: total %d, sessions (-want +got):\n%s", query, got.Data.Pagination.Total, diff)
+		}
+	}
+}
+
+func TestUpdateBrowserSession(t *testing.T) {
+	r := newTestServer(t, "http://localhost:3000")
+	s := r.add(started)
+	path := "/sessions/" + s.ID.String()
+	var got workerapi.BrowserSessionResponse
+	answer := r.call(t.Context(), t, "PATCH", path, `{"idleTimeoutSeconds":60,"maxDurationSeconds":0,"connectTimeoutSeconds":5,"name":"Nightly","metadata":{"run":"7"}}`, &got)
+	want := launch.Update{
+		Limits: launch.LimitChanges{Idle: new(time.Minute), Max: new(time.Duration(0)), Connect: new(5 * time.Second)},
+		Name:   new("Nightly"), Metadata: map[string]string{"run": "7"},
+	}
+	if diff := cmp.Diff([]launch.Update{want}, r.updates); diff != "" || answer.StatusCode != 200 {
+		t.Errorf("got %d, update (-want +got):\n%s", answer.StatusCode, diff)
+	}
+	if *got.Data.Name != "Nightly" || got.Data.Metadata["run"] != "7" || *got.Data.IdleTimeoutSeconds != 0 || got.Data.ExpiresAt != nil {
+		t.Errorf("session %+v", got.Data)
+	}
+	for _, tc := range []struct {
+		path, body string
+		err        error
+		status     int
+	}{
+		{path, `{}`, nil, 400},
+		{path, `{"idleTimeoutSeconds":-1}`, nil, 400},
+		{path, `{"status":"killed"}`, nil, 400},
+		{path, `{"maxDurationSeconds":5}`, fault.Field("maxDurationSeconds", "must be more"), 400},
+		{path, `{"name":"a"}`, fault.New(fault.Conflict, "The session has ended."), 409},
+		{"/sessions/" + profile, `{"name":"a"}`, nil, 404},
+	} {
+		r.err = tc.err
+		if answer := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "PATCH", tc.path, tc.body, nil); answer.StatusCode != tc.status {
+			t.Errorf("%s: answered %d, want %d", tc.body, answer.StatusCode, tc.status)
+		}
+	}
+}
+
 func TestListBrowserSessions_RefusesInvalidQuery(t *testing.T) {
 	r := newTestServer(t, "http://localhost:3000")
 	for _, tc := range []struct {
@@ -186,6 +248,8 @@ func TestListBrowserSessions_RefusesInvalidQuery(t *testing.T) {
 		{"GET", "/sessions?page=0", 400},
 		{"GET", "/sessions?sortBy=name", 400},
 		{"GET", "/sessions?status=dead", 400},
+		{"GET", "/sessions?metadata=team", 400},
+		{"GET", "/sessions?name=", 400},
 		{"GET", "/sessions?order=asc", 400},
 		{"GET", "/profiles/versions?x=1", 400},
 	} {

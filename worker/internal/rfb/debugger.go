@@ -27,15 +27,26 @@ var pageID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 // which page was most recently active.
 type debugger struct {
 	address string
+	dial    func(context.Context) (net.Conn, error) // nil: by address
 	client  *http.Client
 
 	maxWidth int // of pictures
 }
 
-func newDebugger(port int) *debugger {
+// DevTools is the DevTools server of a browser.
+type DevTools struct {
+	Port int                                     // on loopback
+	Dial func(context.Context) (net.Conn, error) // connects to it directly; nil: by its port
+}
+
+func newDebugger(server DevTools) *debugger {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if server.Dial != nil {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return server.Dial(ctx) }
+	}
 	return &debugger{
-		address:  net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		client:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: listTimeout},
+		address: net.JoinHostPort("127.0.0.1", strconv.Itoa(server.Port)), dial: server.Dial,
+		client:   &http.Client{Transport: transport, Timeout: listTimeout},
 		maxWidth: maxSide,
 	}
 }

@@ -17,17 +17,16 @@ const (
 // Screencast starts an RFB server for a headless browser, which shows a screencast
 // of the most recently active page. It serves one client, that of the Upstream.
 //
-// debugPort is the browser's DevTools port on loopback. With Watch access, input has
-// no effect even without a filter. Ctrl+V inserts the client's clipboard until Ctrl+C
-// or Ctrl+X copies text in the browser. The browser's clipboard is not sent to the
-// client. ctx bounds only the setup.
-func Screencast(ctx context.Context, debugPort int, access Access) (*Upstream, error) {
-	return startScreencast(ctx, newDebugger(debugPort), access)
+// With Watch access, input has no effect even without a filter. Ctrl+V inserts the
+// client's clipboard until Ctrl+C or Ctrl+X copies text in the browser. The browser's
+// clipboard is not sent to the client. ctx bounds only the setup.
+func Screencast(ctx context.Context, server DevTools, access Access) (*Upstream, error) {
+	return startScreencast(ctx, newDebugger(server), access)
 }
 
 // SmallScreencast is Screencast without input and with pictures of at most this width.
-func SmallScreencast(ctx context.Context, debugPort, maxWidth int) (*Upstream, error) {
-	b := newDebugger(debugPort)
+func SmallScreencast(ctx context.Context, server DevTools, maxWidth int) (*Upstream, error) {
+	b := newDebugger(server)
 	b.maxWidth = min(maxWidth, maxSide)
 	return startScreencast(ctx, b, Watch)
 }

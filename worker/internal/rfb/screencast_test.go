@@ -16,7 +16,7 @@ import (
 
 func screencast(t *testing.T, s *fixture, access rfb.Access) *testClient {
 	t.Helper()
-	up, err := rfb.Screencast(t.Context(), s.DebugPort, access)
+	up, err := rfb.Screencast(t.Context(), rfb.DevTools{Port: s.DebugPort}, access)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestScreencast_IgnoresInputWithWatch(t *testing.T) {
 	s := newFixture(t, true, "/moving-white")
 	for name, served := range map[string]rfb.Access{"filter and screencast": rfb.Watch, "screencast only": rfb.Control} {
 		t.Run(name, func(t *testing.T) {
-			up, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch)
+			up, err := rfb.Screencast(t.Context(), rfb.DevTools{Port: s.DebugPort}, rfb.Watch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestScreencast_EndsWithBrowser(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	assertNothingRuns(t)
-	if _, err := rfb.Screencast(t.Context(), s.DebugPort, rfb.Watch); err == nil {
+	if _, err := rfb.Screencast(t.Context(), rfb.DevTools{Port: s.DebugPort}, rfb.Watch); err == nil {
 		t.Error("got no error without a browser")
 	}
 }

@@ -48,7 +48,7 @@ type metrics struct {
 func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	socket, err := ws.Dial(ctx, "ws://"+d.address+"/devtools/page/"+id, nil, ws.Options{})
+	socket, err := ws.Dial(ctx, "ws://"+d.address+"/devtools/page/"+id, nil, ws.Options{DialContext: d.dial})
 	if err != nil {
 		return nil, fmt.Errorf("screencast: %w", err)
 	}

@@ -31,7 +31,8 @@ const (
 	OutOfMemory EndReason = "oom"
 	ByRequest   EndReason = "killed"
 
-	Unresponsive EndReason = "unresponsive" // the browser stopped responding
+	NeverConnected EndReason = "never_connected" // no client used the browser
+	Unresponsive   EndReason = "unresponsive"    // the browser stopped responding
 
 	License EndReason = "license"
 	Drain   EndReason = "drain"
@@ -48,7 +49,8 @@ type Session struct {
 	BrowserVersion int
 	Engine         string // of the browser
 	Headless       bool
-	DevTools       bool // the build includes the DevTools front end
+	DevTools       bool   // the build includes the DevTools front end
+	Name           string // for people
 	Metadata       map[string]string
 	Bundle         Bundle // the identity of the browser; zero for none
 	DebugPort      int    // on the loopback

@@ -57,6 +57,28 @@ func (s *Store) AddStep(id uuid.UUID, step Step) Session {
 	return session
 }
 
+// Relabel sets the name and the metadata of a running session, unless they are nil, and
+// returns the session with a new sequence number. It returns false if the session is not
+// running.
+func (s *Store) Relabel(id uuid.UUID, name *string, metadata map[string]string) (Session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session, ok := s.sessions[id]
+	if !ok || session.Status != Running {
+		return session, false
+	}
+	if name != nil {
+		session.Name = *name
+	}
+	if metadata != nil {
+		session.Metadata = metadata
+	}
+	s.seq++
+	session.Seq = s.seq
+	s.sessions[id] = session
+	return session, true
+}
+
 // End marks a session as ended and returns it. It returns false if the session is
 // not running.
 func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
@@ -104,10 +126,29 @@ func (s *Store) Live() (sessions []Session, seq int64) {
 	return sessions, s.seq
 }
 
-// List returns a page of sessions. An empty status matches all. Sort fields are
-// startedAt (default) and endedAt.
-func (s *Store) List(status Status, request page.Request) page.Page[Session] {
-	found := s.matching(status)
+// Filter selects sessions. Empty fields match all.
+type Filter struct {
+	Status   Status
+	Name     string
+	Metadata []Label // a session must have all of them
+}
+
+// Label is an entry of the metadata of a session.
+type Label struct{ Name, Value string }
+
+func (f Filter) matches(s Session) bool {
+	if f.Status != "" && s.Status != f.Status || f.Name != "" && s.Name != f.Name {
+		return false
+	}
+	return !slices.ContainsFunc(f.Metadata, func(label Label) bool {
+		value, ok := s.Metadata[label.Name]
+		return !ok || value != label.Value
+	})
+}
+
+// List returns a page of sessions. Sort fields are startedAt (default) and endedAt.
+func (s *Store) List(filter Filter, request page.Request) page.Page[Session] {
+	found := s.matching(filter)
 	slices.SortFunc(found, func(a, b Session) int {
 		order := a.StartedAt.Compare(b.StartedAt)
 		if request.SortBy == "endedAt" {
@@ -124,13 +165,13 @@ func (s *Store) List(status Status, request page.Request) page.Page[Session] {
 	return page.Page[Session]{Request: request, Items: found[from:to], Total: len(found)}
 }
 
-func (s *Store) matching(status Status) []Session {
+func (s *Store) matching(filter Filter) []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prune()
 	var found []Session
 	for _, session := range s.sessions {
-		if status == "" || session.Status == status {
+		if filter.matches(session) {
 			found = append(found, session)
 		}
 	}

@@ -104,7 +104,7 @@ func TestStore_ListSortsFiltersAndPages(t *testing.T) {
 		{"running", session.Running, page.Request{Page: 1, Limit: 10}, []uuid.UUID{b.ID}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := s.List(tc.status, tc.request)
+			got := s.List(session.Filter{Status: tc.status}, tc.request)
 			if got.Total != tc.total || len(got.Items) != len(tc.want) {
 				t.Fatalf("total %d, %d items; want %d, %d", got.Total, len(got.Items), tc.total, len(tc.want))
 			}
@@ -114,5 +114,26 @@ func TestStore_ListSortsFiltersAndPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestStore_RelabelNeedsRunningSession(t *testing.T) {
+	s := session.NewStore(clock.NewFake(start))
+	one := add(s, start)
+	named, ok := s.Relabel(one.ID, new("a"), nil)
+	_, beat := s.Live()
+	labelled, _ := s.Relabel(one.ID, nil, map[string]string{"team": "x"})
+	if !ok || named.Name != "a" || labelled.Name != "a" || labelled.Metadata["team"] != "x" {
+		t.Errorf("got %+v, then %+v", named, labelled)
+	}
+	if one.Seq >= named.Seq || named.Seq >= beat || beat >= labelled.Seq {
+		t.Errorf("numbers %d, %d, heartbeat %d, %d: want them in this order", one.Seq, named.Seq, beat, labelled.Seq)
+	}
+	s.End(one.ID, session.End{At: start, Status: session.Killed})
+	if got, ok := s.Relabel(one.ID, new("b"), nil); ok || got.Name != "a" {
+		t.Errorf("after the end: %+v, %t", got, ok)
+	}
+	if _, ok := s.Relabel(uuid.New(), new("b"), nil); ok {
+		t.Error("an unknown session was changed")
 	}
 }

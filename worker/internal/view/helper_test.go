@@ -54,7 +54,7 @@ func (rfbStreamer) Stream(ctx context.Context, viewer net.Conn, b access.Browser
 func connect(ctx context.Context, b access.Browser, access rfb.Access) (*rfb.Upstream, error) {
 	switch {
 	case b.Display == nil:
-		return rfb.Screencast(ctx, b.DebugPort, access)
+		return rfb.Screencast(ctx, rfb.DevTools{Port: b.DebugPort}, access)
 	case access == rfb.Control:
 		return rfb.Connect(ctx, b.Display.Socket, b.Display.Password)
 	}

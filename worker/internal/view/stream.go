@@ -113,6 +113,7 @@ func countClient(v access.AuthorizedRequest) (leave func()) {
 	if v.Use == ticket.Control {
 		return v.Activity.Watch(nil)
 	}
+	v.Activity.Use()
 	return v.Activity.Count()
 }
 

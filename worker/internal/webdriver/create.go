@@ -96,6 +96,7 @@ func (s *Service) readNewSession(c echo.Context) (*newSession, launch.Request, e
 	if err != nil {
 		return nil, launch.Request{}, inOwnOptions(err)
 	}
+	request.DefaultIdle = s.IdleTimeout
 	if asked.acceptInsecureCerts {
 		request.Override.IgnoreHTTPSErrors = new(true)
 	}
@@ -128,6 +129,7 @@ func (s *Service) attach(ctx context.Context, launched session.Session, program 
 	if err != nil {
 		return nil, nil, fault.Wrap(err, fault.Internal, "chromedriver did not start.")
 	}
+	running.Activity.Touch()
 	d := newDriverSession(launched, running, driver)
 	answer, err := d.open(ctx, asked.forward)
 	if err != nil {

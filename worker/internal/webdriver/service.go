@@ -49,8 +49,9 @@ type Options struct {
 	// be used with it.
 	FindDriver func(ctx context.Context, build browser.Build) (path string, err error)
 	// Reasons returns why the worker would refuse a launch.
-	Reasons func(ctx context.Context) []httpd.Reason
-	Logger  *slog.Logger
+	Reasons     func(ctx context.Context) []httpd.Reason
+	IdleTimeout time.Duration // of launches that have none; 0 is that of all launches
+	Logger      *slog.Logger
 }
 
 // Service answers WebDriver commands and owns its sessions and sockets.
