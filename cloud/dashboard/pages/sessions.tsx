@@ -167,9 +167,12 @@ function useColumns(pathOf: (id: string) => string): Column<Session>[] {
       title: columns.profile,
       look: "title",
       cell: (s) => (
-        <Link class="truncate" href={pathOf(s.id)} title={s.profileName}>
-          {s.profileName}
-        </Link>
+        <>
+          <Link class="truncate" href={pathOf(s.id)} title={s.name ?? s.profileName}>
+            {s.name ?? s.profileName}
+          </Link>
+          {s.name && <p class="faint small truncate">{s.profileName}</p>}
+        </>
       ),
     },
     {

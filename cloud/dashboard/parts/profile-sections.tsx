@@ -300,6 +300,20 @@ export function BrowserSection({ form }: { form: ProfileForm }) {
         hint={hints.record}
       />
       <div class="columns">
+        <NumberField
+          form={form}
+          name="idleTimeoutSeconds"
+          label={fields.idleTimeoutSeconds}
+          hint={hints.idleTimeoutSeconds}
+        />
+        <NumberField
+          form={form}
+          name="maxDurationSeconds"
+          label={fields.maxDurationSeconds}
+          hint={hints.maxDurationSeconds}
+        />
+      </div>
+      <div class="columns">
         <FlagField form={form} name="ignoreHTTPSErrors" hint={hints.ignoreHTTPSErrors} />
         <CheckField form={form} name="persist" label={fields.persist} hint={hints.persist} />
       </div>

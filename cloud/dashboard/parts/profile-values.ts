@@ -47,6 +47,8 @@ export type ProfileValues = {
   /** One URL per line. */
   startUrls: string;
   record: string[];
+  idleTimeoutSeconds: number | undefined;
+  maxDurationSeconds: number | undefined;
   persist: boolean;
   metadata: Record<string, string>;
 };
@@ -103,6 +105,8 @@ export function profileValues(from: Partial<Profile> & { browserVersion?: number
     args: (from.args ?? []).join("\n"),
     startUrls: (from.startUrls ?? []).join("\n"),
     record: from.record ?? [],
+    idleTimeoutSeconds: from.idleTimeoutSeconds ?? undefined,
+    maxDurationSeconds: from.maxDurationSeconds ?? undefined,
     persist: from.persist ?? false,
     metadata: from.metadata ?? {},
   };

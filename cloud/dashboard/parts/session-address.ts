@@ -4,7 +4,19 @@ import type { Schema } from "../api";
 export const ranges = { "1h": 3_600, "24h": 86_400, "7d": 604_800 } as const;
 
 type Key =
-  "status" | "profileId" | "machineId" | "keyId" | "range" | "from" | "to" | "sortBy" | "sortOrder" | "page" | "cursor";
+  | "status"
+  | "profileId"
+  | "machineId"
+  | "keyId"
+  | "name"
+  | "label"
+  | "range"
+  | "from"
+  | "to"
+  | "sortBy"
+  | "sortOrder"
+  | "page"
+  | "cursor";
 
 /** The filters of the session list in the address. */
 export type SessionAddress = Partial<Record<Key, string>>;
@@ -16,6 +28,8 @@ export const noFilters: SessionAddress = {
   profileId: "",
   machineId: "",
   keyId: "",
+  name: "",
+  label: "",
   range: "",
   from: "",
   to: "",
@@ -54,6 +68,8 @@ export function queryOf(address: SessionAddress) {
     profileId: address.profileId,
     machineId: address.machineId,
     keyId: address.keyId,
+    name: address.name,
+    metadata: address.label ? [address.label] : undefined,
     from: fromOf(address),
     to: address.to,
   };

@@ -30,7 +30,7 @@ export function SessionDrawer({ sessionId, onClose }: { sessionId: string; onClo
   // An invalid id in the address returns 400.
   const missing = error instanceof ApiError && (error.status === 404 || error.status === 400);
   return (
-    <Dialog kind="drawer" title={query.data?.profileName ?? detail.title} onClose={onClose}>
+    <Dialog kind="drawer" title={query.data?.name ?? query.data?.profileName ?? detail.title} onClose={onClose}>
       {missing ? (
         <Empty icon="activity" title={detail.notFound}>
           {detail.notFoundHint}
@@ -76,6 +76,12 @@ function Id({ id, label }: { id: string; label: string }) {
 function Facts({ session }: { session: Detail }) {
   return (
     <dl class="facts">
+      {session.name && (
+        <>
+          <dt>{detail.name}</dt>
+          <dd>{session.name}</dd>
+        </>
+      )}
       <dt>{detail.id}</dt>
       <dd>
         <Id id={session.id} label={detail.copyId} />
@@ -106,7 +112,26 @@ function Facts({ session }: { session: Detail }) {
       <dd>
         <Id id={session.launchId} label={detail.copyLaunchId} />
       </dd>
+      <Labels metadata={session.metadata} />
     </dl>
+  );
+}
+
+/** The labels of a session, as links to the sessions with the same label. */
+function Labels({ metadata }: { metadata: Detail["metadata"] }) {
+  const labels = Object.entries(metadata).map(([name, value]) => `${name}=${value}`);
+  if (labels.length === 0) return null;
+  return (
+    <>
+      <dt>{detail.metadata}</dt>
+      <dd class="stack tight">
+        {labels.map((label) => (
+          <Link key={label} href={`/sessions?label=${encodeURIComponent(label)}`}>
+            {label}
+          </Link>
+        ))}
+      </dd>
+    </>
   );
 }
 

@@ -43,6 +43,14 @@ export function SessionFilters({ address, change }: Props) {
         options={[...keys]}
         onChange={(keyId) => change({ keyId })}
       />
+      <TextInput label={texts.name} value={address.name} onChange={(name) => change({ name })} />
+      <TextInput
+        label={texts.label}
+        placeholder={texts.labelHint}
+        pattern="[^=]+=.*"
+        value={address.label}
+        onChange={(label) => change({ label })}
+      />
       <TimeFilter address={address} change={change} />
       <Choice
         label={texts.order}
@@ -127,6 +135,40 @@ function TimeFilter({ address, change }: Props) {
         </>
       )}
     </>
+  );
+}
+
+/** A text. It applies when the input is left or Enter is pressed, if it matches the pattern. */
+function TextInput({
+  label,
+  value,
+  onChange,
+  ...input
+}: {
+  label: string;
+  value: string | undefined;
+  onChange: (text: string) => void;
+  placeholder?: string;
+  pattern?: string;
+}) {
+  const apply = (field: HTMLInputElement) => {
+    if (field.value !== (value ?? "") && field.reportValidity()) onChange(field.value);
+  };
+  return (
+    <Labelled label={label}>
+      {(id) => (
+        <input
+          id={id}
+          class="input"
+          {...input}
+          value={value ?? ""}
+          onBlur={(event) => apply(event.currentTarget)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter") apply(event.currentTarget);
+          }}
+        />
+      )}
+    </Labelled>
   );
 }
 

@@ -15,6 +15,11 @@ const endReasons: Record<EndReason, { title: string; explanation: string }> = {
     title: "Time limit",
     explanation: "The session reached the maximum duration of the launch.",
   },
+  never_connected: {
+    title: "Never used",
+    explanation:
+      "No client used the browser after its launch. CONNECT_TIMEOUT of the worker, or the launch, sets how long it waits.",
+  },
   crash: {
     title: "Crashed",
     explanation: "The browser or its virtual display crashed.",
@@ -91,6 +96,9 @@ export const texts = {
   anyStatus: "Any status",
   statuses: { running: "Running", exited: "Exited", killed: "Killed" },
   endReasons,
+  name: "Name",
+  label: "Label",
+  labelHint: "name=value",
   profile: "Profile",
   anyProfile: "Any profile",
   noProfile: "No profile has this name.",
@@ -134,6 +142,8 @@ export const texts = {
     notFoundHint: "It may belong to another organization, or it was deleted after its retention time.",
     facts: "Session",
     id: "Session id",
+    name: "Name",
+    metadata: "Labels",
     launchId: "Launch id",
     copyLaunchId: "Copy launch id",
     copyProfileId: "Copy profile id",

@@ -77,9 +77,9 @@ async function search(filter: Filter): Promise<Schema<"BrowserSessionList">> {
 }
 
 function matches(session: Session, text: string): boolean {
-  const { profileName, profileId, id, launchId, bundle, metadata } = session;
+  const { name, profileName, profileId, id, launchId, bundle, metadata } = session;
   const labels = Object.entries(metadata).flat();
-  return [profileName, profileId, id, launchId, bundle?.name, ...labels].some((value) =>
+  return [name, profileName, profileId, id, launchId, bundle?.name, ...labels].some((value) =>
     value?.toLowerCase().includes(text),
   );
 }

@@ -41,11 +41,13 @@ const fields = [
   "browser.timeoutMs",
   "browser.maxDurationSeconds",
   "browser.idleTimeoutSeconds",
+  "browser.connectTimeoutSeconds",
   "browser.keepAlive",
   "browser.keepFiles",
   "browser.userAgent",
   "browser.args",
   "browser.permissions",
+  "browser.name",
   "browser.metadata",
 ];
 
@@ -186,6 +188,7 @@ function LimitOptions({ form }: Props) {
           hint={texts.maxDurationHint}
         />
         <NumberField form={form} name="browser.idleTimeoutSeconds" label={texts.idle} hint={texts.idleHint} />
+        <NumberField form={form} name="browser.connectTimeoutSeconds" label={texts.connect} hint={texts.connectHint} />
       </div>
       <CheckField form={form} name="browser.keepAlive" label={texts.keepAlive} hint={texts.keepAliveHint} />
       <CheckField form={form} name="browser.keepFiles" label={texts.keepFiles} hint={texts.keepFilesHint} />
@@ -201,6 +204,13 @@ function AdvancedOptions({ form }: Props) {
       <TextField form={form} name="browser.userAgent" label={texts.userAgent} autocomplete="off" spellcheck={false} />
       <TextArea form={form} name="browser.args" label={texts.args} hint={texts.argsHint} rows={3} />
       <TagsField form={form} name="browser.permissions" label={texts.permissions} suggestions={permissions} />
+      <TextField
+        form={form}
+        name="browser.name"
+        label={texts.sessionName}
+        hint={texts.sessionNameHint}
+        autocomplete="off"
+      />
       <PairsField form={form} name="browser.metadata" label={texts.metadata} />
     </Group>
   );

@@ -10,7 +10,7 @@ type Session = Schema<"BrowserSession">;
 /** The pages of a browser, or of its recording, that open in another tab. */
 export type BrowserPage = "view" | "devtools" | "browser" | "recording";
 
-export const nameOf = (session: Session): string => session.profileName || session.profileId;
+export const nameOf = (session: Session): string => session.name || session.profileName || session.profileId;
 
 /** Returns a fresh address: the token in it opens only one page. */
 async function addressOf(session: Session, page: BrowserPage): Promise<string> {

@@ -3,6 +3,7 @@ import { Badge, Button, CopyButton, Menu, Time, formatDuration } from "../../../
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf, type BrowserPage } from "./session-actions";
+import { ExpiryNotice } from "./session-expiry";
 import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
@@ -136,6 +137,7 @@ export function SessionCard({ session, paused, ...actions }: { session: Session;
           <SessionStatus session={session} />
         </div>
         <HandoverNotice session={session} onOpen={() => actions.onOpen(session, "view")} />
+        <ExpiryNotice session={session} />
         <BrowserBadges session={session} />
         <p class="faint small">
           {running ? (

@@ -24,6 +24,7 @@ import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
 import { RecordingButton, durationOf, modeOf } from "./session-card";
+import { ExpiryNotice } from "./session-expiry";
 import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
@@ -130,6 +131,7 @@ function Actions({ session }: { session: Session }) {
   return (
     <>
       <HandoverNotice session={session} onOpen={() => open("view")} />
+      <ExpiryNotice session={session} />
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow" />
@@ -159,12 +161,21 @@ function factsOf(session: Session): [string, ComponentChildren][] {
   const { fact } = t;
   const start = session.start.warm ? t.warm : t.cold(session.start.coldReasons);
   const facts: [string, ComponentChildren][] = [
+    ...(session.name ? [[fact.profile, session.profileName] as [string, ComponentChildren]] : []),
     [fact.browser, `${texts.browser(session.browserVersion)}, ${modeOf(session).toLowerCase()}`],
     [fact.bundle, session.bundle?.name ?? fact.noBundle],
     [fact.start, start],
     [fact.started, <Time at={session.startedAt} />],
     [fact.duration, formatDuration(durationOf(session))],
   ];
+  if (session.expiresAt && session.expiresReason) {
+    facts.push([
+      fact.expires,
+      <>
+        <Time at={session.expiresAt} />: {t.expiresReason(session.expiresReason)}
+      </>,
+    ]);
+  }
   if (session.endedAt) {
     facts.push([fact.ended, <Time at={session.endedAt} />]);
     facts.push([fact.endReason, texts.endReason(session.endReason)]);

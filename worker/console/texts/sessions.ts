@@ -9,6 +9,7 @@ const endReasons: Record<EndReason, string> = {
   client_close: "A client closed the browser",
   idle: "Idle timeout reached",
   max_duration: "Maximum duration reached",
+  never_connected: "No client used the browser",
   crash: "The browser crashed",
   unresponsive: "The browser stopped responding",
   oom: "Out of memory",
@@ -16,6 +17,14 @@ const endReasons: Record<EndReason, string> = {
   license: "No slot in the license",
   drain: "The worker stopped",
   unknown: "Reason unknown, or the launch failed",
+};
+
+type ExpiresReason = NonNullable<Schema<"BrowserSession">["expiresReason"]>;
+
+const expiresReasons: Record<ExpiresReason, string> = {
+  idle: "no client is active",
+  max_duration: "the maximum duration is reached",
+  never_connected: "no client has used the browser",
 };
 
 const notSaved: Record<NotSaved, string> = {
@@ -55,7 +64,7 @@ export const texts = {
   capacity: (running: number, limit: number | null) =>
     limit === null ? `${running} running` : `${running} of ${limit} running`,
   launching: (count: number) => `, ${count} starting`,
-  search: "Search profile, id, bundle, label",
+  search: "Search name, profile, id, bundle, label",
   statusLabel: "Status",
   statuses: {
     running: "Running",
@@ -78,7 +87,7 @@ export const texts = {
   searched: (count: number) => `The search covers the last ${count} sessions.`,
   table: "Sessions",
   columns: {
-    name: "Profile",
+    name: "Session",
     status: "Status",
     browser: "Browser",
     started: "Started",
@@ -98,6 +107,9 @@ export const texts = {
   needsPerson: "Needs a person",
   help: "Open the live view",
   waitsUntil: "Waits until",
+  endsIn: (seconds: number, reason: ExpiresReason) => `Ends in ${seconds} s: ${expiresReasons[reason]}`,
+  keepRunning: "Keep running",
+  extend: "Extend by 10 minutes",
   view: "View",
   viewOf: (name: string) => `Open the live view of ${name}`,
   devtools: "DevTools",
@@ -202,10 +214,12 @@ export const texts = {
       ended: "Ended",
       duration: "Duration",
       endReason: "End reason",
+      expires: "Ends",
       exitCode: "Exit code",
       data: "Browser data",
       proxy: "Proxy traffic",
     },
+    expiresReason: (reason: ExpiresReason) => expiresReasons[reason],
     warm: "Warm browser",
     cold: (reasons: string[]) => (reasons.length ? `New browser (${reasons.join(", ")})` : "New browser"),
     saved: "Saved",

@@ -25,9 +25,10 @@ func wantsEvents(values []string) (bool, error) {
 	return false, fault.Invalid(fault.Detail{Field: eventsQuery, Code: fault.InvalidType, Message: "must be true or false", Received: values[0]})
 }
 
-// event is a text message: a handover has begun or, with null, ended.
+// event is a text message: the state of the browser.
 type event struct {
 	Handover *openHandover `json:"handover"`
+	Expiry   *expiry       `json:"expiry"`
 }
 
 // openHandover is a handover to a person that is open.
@@ -38,12 +39,26 @@ type openHandover struct {
 	SecondsLeft float64   `json:"secondsLeft"` // the clock of a viewer may be wrong
 }
 
-// sendEvents sends the state of the browser's handover, and each change of it, until
-// the stream ends.
+// expiry says that the worker ends the browser within expiryNotice.
+type expiry struct {
+	Reason       string  `json:"reason"`
+	LimitSeconds int64   `json:"limitSeconds"` // the limit that ends it
+	SecondsLeft  float64 `json:"secondsLeft"`
+}
+
+const (
+	expiryNotice   = time.Minute
+	expiryInterval = time.Second // of checks
+)
+
+// sendEvents sends the state of the browser, and each change of it, until the stream ends.
 func (s *Service) sendEvents(ctx context.Context, conn *ws.Conn, v access.AuthorizedRequest) {
+	check := time.NewTicker(expiryInterval)
+	defer check.Stop()
 	for {
 		last, changed := v.Calls.Handovers().Last()
-		message, err := json.Marshal(event{open(last)})
+		end := endingSoon(v)
+		message, err := json.Marshal(event{open(last), newExpiry(end)})
 		if err != nil {
 			s.Logger.Error("failed to encode an event of a live view", "launchId", v.LaunchID, "error", err)
 			return
@@ -54,12 +69,35 @@ func (s *Service) sendEvents(ctx context.Context, conn *ws.Conn, v access.Author
 		if err != nil {
 			return
 		}
-		select {
-		case <-changed: // never for a browser without handovers
-		case <-ctx.Done():
-			return
+		for same := true; same; {
+			select {
+			case <-changed: // never for a browser without handovers
+				same = false
+			case <-check.C:
+				same = endingSoon(v) == end
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
+}
+
+// endingSoon returns when and why the worker ends the browser, if that is soon; otherwise zero.
+func endingSoon(v access.AuthorizedRequest) access.Expiry {
+	if v.Expiry == nil {
+		return access.Expiry{}
+	}
+	if end := v.Expiry(); !end.Time.IsZero() && time.Until(end.Time) <= expiryNotice {
+		return end
+	}
+	return access.Expiry{}
+}
+
+func newExpiry(end access.Expiry) *expiry {
+	if end.Time.IsZero() {
+		return nil
+	}
+	return &expiry{end.Reason, int64(end.Limit / time.Second), max(time.Until(end.Time).Seconds(), 0)}
 }
 
 // open returns the handover if it has not ended.

@@ -25,7 +25,8 @@ type fixture struct {
 	received      func() string
 }
 
-func newFixture(t *testing.T, headless bool, prefix string) *fixture {
+// changes can change the browser; each returns another route.
+func newFixture(t *testing.T, headless bool, prefix string, changes ...func(*access.Browser) access.Route) *fixture {
 	t.Helper()
 	said := make(chan string, 1000)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +59,11 @@ func newFixture(t *testing.T, headless bool, prefix string) *fixture {
 	if d, ok := s.watched.Display(); ok {
 		b.Display = new(access.Display(d))
 	}
-	s.testServer = newTestServer(t, prefix, view.Options{Streamer: rfbStreamer{}}, b, otherRoutes(t, s.watched, func() *testServer { return s.testServer })...)
+	routes := otherRoutes(t, s.watched, func() *testServer { return s.testServer })
+	for _, change := range changes {
+		routes = append(routes, change(&b))
+	}
+	s.testServer = newTestServer(t, prefix, view.Options{Streamer: rfbStreamer{}}, b, routes...)
 	s.viewerBrowser = start(uuid.NewString(), "about:blank", true)
 	var all strings.Builder
 	s.received = func() string {

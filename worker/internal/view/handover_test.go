@@ -121,7 +121,7 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
-	if got := read(asking, 10*time.Second); got != `{"handover":null}` {
+	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
 		t.Errorf("got %s", got)
 	}
 	one, err := calls.Handovers().Begin(handover.Request{Reason: "Look.", Timeout: time.Minute})
@@ -132,8 +132,11 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	one.Cancel()
-	if got := read(asking, 10*time.Second); got != `{"handover":null}` {
+	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
 		t.Errorf("got %s", got)
+	}
+	if !s.browser.Activity.Used() {
+		t.Error("viewers without control do not use the browser")
 	}
 	if got := read(plain, 100*time.Millisecond); strings.Contains(got, "{") {
 		t.Errorf("a stream that did not ask got %s", got)

@@ -37,6 +37,8 @@ export const endBrowser = () => request('close', 'POST');
 
 export const completeHandover = () => request('handover/done', 'POST');
 
+export const updateLifetime = (limits) => request('lifetime', 'PATCH', limits);
+
 export async function viewTicket() {
   const answer = await (await request('view-ticket', 'POST')).json();
   return answer.data ?? answer;

@@ -23,7 +23,8 @@ export class Stream extends EventTarget {
   // The stream draws into target. Events: 'state' with detail {name, message},
   // where name is live, reconnecting or ended; 'clipboard' with the text that was
   // copied in the browser as detail; 'control' when viewOnly was set; 'handover' with
-  // the open handover, or null, as detail.
+  // the open handover, or null, as detail; 'expiry' with the end of the browser within a minute,
+  // or null, as detail.
   constructor(target, viewOnly) {
     super();
     this.#target = target;
@@ -48,7 +49,7 @@ export class Stream extends EventTarget {
     socket.addEventListener('message', (event) => { // before noVNC, which knows no text messages
       if (typeof event.data !== 'string') return;
       event.stopImmediatePropagation();
-      this.dispatchEvent(new CustomEvent('handover', {detail: JSON.parse(event.data).handover}));
+      for (const [name, detail] of Object.entries(JSON.parse(event.data))) this.dispatchEvent(new CustomEvent(name, {detail}));
     });
     const rfb = new RFB(this.#target, socket, {shared: true});
     Object.assign(rfb, {scaleViewport: true, viewOnly: this.#viewOnly, background: 'transparent'});

@@ -1,6 +1,7 @@
 // The live view page: shows the browser's picture and, with control, sends keyboard
 // and pointer input.
 import {setUpClipboard} from './clipboard.js';
+import {setUpExpiry} from './expiry.js';
 import {setUpHandover} from './handover.js';
 import {setUpKeys} from './keys.js';
 import {Stream} from './stream.js';
@@ -133,6 +134,7 @@ function setUpControl() {
 
 setUpFullscreen();
 setUpHandover(stream);
+setUpExpiry(stream);
 setUpZoom();
 if (mayControl) setUpControl();
 stream.connect();
