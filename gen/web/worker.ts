@@ -158,6 +158,9 @@ export interface paths {
          *     `resume=0` starts a new connection if the client of that name has already received messages, and resumes
          *     otherwise. Use a different name for each connection. A launch can have up to 16 resumable connections.
          *     Compression is never negotiated.
+         *
+         *     A launch can have up to 64 connections at a time: sockets for CDP, resumable connections, also without a socket,
+         *     and calls such as `captureScreenshot`. One more is refused with 503.
          */
         get: operations["connectBrowser"];
         put?: never;
@@ -536,6 +539,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/lifetime": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Update the lifetime of a browser
+         * @description Extends or shortens the session of the browser, within the limits of the worker, as `PATCH /sessions/{sessionId}`
+         *     does.
+         */
+        patch: operations["updateBrowserLifetime"];
+        trace?: never;
+    };
     "/browsers/{launchId}/logs": {
         parameters: {
             query?: {
@@ -773,9 +803,11 @@ export interface paths {
          *     the connection. With a view ticket, the worker drops all input of the client, and the stream does not count as
          *     activity for `idleTimeoutSeconds`. An open stream continues after its ticket expires.
          *
-         *     With `events=true`, the worker also sends text messages, which VNC clients do not expect:
-         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER}}` when a handover to a person begins, and
-         *     `{"handover":null}` when it has ended. The first message is the current state.
+         *     With `events=true`, the worker also sends text messages, which VNC clients do not expect. Each has the whole state:
+         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER},"expiry":{"reason":TEXT,"limitSeconds":NUMBER,"secondsLeft":NUMBER}}`.
+         *     `handover` is null unless the browser is handed over to a person. `expiry` is null, except in the last minute before
+         *     the worker ends the browser for `reason`, as in `expiresReason`; `limitSeconds` is the limit that ends it. The first
+         *     message is the current state.
          */
         get: operations["connectDesktop"];
         put?: never;
@@ -1250,14 +1282,19 @@ export interface paths {
          *
          *     | Tool | Effect |
          *     |---|---|
-         *     | `launch_browser` | Launches a browser by `profileId` or, without it, with a temporary profile (`browserVersion`, `os`), and `locale`, `headless`, `proxy`, `waitSeconds`, `keepAlive`. Returns a handle such as `b1` |
+         *     | `launch_browser` | Launches a browser by `profileId` or, without it, with a temporary profile (`browserVersion`, `os`), and `locale`, `headless`, `proxy`, `state`, `waitSeconds`, `keepAlive`. Returns a handle such as `b1` |
          *     | `list_browsers`, `end_browser` | Lists or ends the browsers of the session |
          *     | `navigate`, `go_back` | Opens an http or https address, or the previous page |
          *     | `snapshot` | Returns the accessibility tree of the page and its frames as text, with references such as `e12` |
-         *     | `click`, `type`, `select_option`, `hover` | Act on an element by its reference in the latest snapshot |
+         *     | `click`, `type`, `select_option`, `hover`, `drag` | Act on an element by its reference in the latest snapshot |
+         *     | `fill_form` | Fills several fields; changes nothing if a reference is not valid |
+         *     | `click_at`, `drag_at` | Act at a position of the latest screenshot, for example on a canvas |
          *     | `press_key` | Presses a key, with modifiers if needed: `Control+A` |
          *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
          *     | `wait_for` | Waits until a text is visible, or for some seconds |
+         *     | `evaluate` | Evaluates a JavaScript expression in the page and returns its value as JSON |
+         *     | `console_messages`, `network_requests` | List the newest messages, or requests with their status, of the selected tab |
+         *     | `storage_state` | Returns cookies and storage, for the argument `state` of `launch_browser` |
          *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
          *     | `list_files`, `read_file` | Lists downloads and uploads, or returns one: text up to 64 KiB, other content up to 512 KiB as a resource |
          *     | `upload_file` | Stores a file and, with `ref`, chooses it in a file input of the page |
@@ -1468,7 +1505,14 @@ export interface paths {
         delete: operations["killBrowserSession"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Update a session
+         * @description Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+         *     above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+         *     `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+         *     learns of a new name and of new labels in the background.
+         */
+        patch: operations["updateBrowserSession"];
         trace?: never;
     };
     "/sessions/{sessionId}/files": {
@@ -1725,7 +1769,8 @@ export interface paths {
          *
          *     The id of the session is the credential of its commands. The session ends with the browser, and the browser ends
          *     with the session: after `DELETE`, after the last window was closed, and for the reasons of any launch. Commands
-         *     count as activity for `browser.idleTimeoutSeconds`.
+         *     count as activity. Without `browser.idleTimeoutSeconds`, also in the profile, the browser ends after
+         *     `WEBDRIVER_IDLE_TIMEOUT` without commands, by default five minutes.
          *
          *     **Errors** have the form of WebDriver: `{value: {error, message, stacktrace, data}}`. `data` has the `code` and the
          *     `details` that other operations return. Invalid capabilities are an `invalid argument` (400). A refused launch is
@@ -1883,16 +1928,52 @@ export interface components {
          * @enum {string}
          */
         BrowserEngine: "chromium" | "headless-shell";
+        /** @description How long a browser runs. */
+        BrowserLifetime: {
+            /**
+             * Format: int32
+             * @description The connect timeout; 0 if there is none, null after the session has ended.
+             */
+            connectTimeoutSeconds: number | null;
+            /**
+             * Format: date-time
+             * @description When the worker ends the browser if it is neither used nor extended. Null if it does not, and after the session has ended.
+             * @example 2026-11-21T10:20:00Z
+             */
+            expiresAt: string | null;
+            expiresReason: components["schemas"]["ExpiresReason"];
+            /**
+             * Format: int32
+             * @description The idle timeout; 0 if there is none, null after the session has ended.
+             */
+            idleTimeoutSeconds: number | null;
+            launchId: components["schemas"]["Uuid"];
+            /**
+             * Format: int32
+             * @description The maximum duration; 0 if there is none, null after the session has ended.
+             */
+            maxDurationSeconds: number | null;
+        };
+        /** @description A success with the lifetime of a browser. */
+        BrowserLifetimeResponse: {
+            data: components["schemas"]["BrowserLifetime"];
+            success: components["schemas"]["True"];
+        };
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
         BrowserSession: {
             browserVersion: components["schemas"]["BrowserVersion"];
             bundle: components["schemas"]["ChosenBundle"];
+            /**
+             * Format: int32
+             * @description The connect timeout; 0 if there is none, null after the session has ended.
+             */
+            connectTimeoutSeconds: number | null;
             dataNotSavedReason: components["schemas"]["DataNotSavedReason"];
             /** @description Whether the browser data was saved at the end. Null while the session runs, and if the profile does not persist its data (`persist`). */
             dataSaved: boolean | null;
             /**
              * Format: int32
-             * @description The CDP port on the loopback interface of this machine, for clients that need a host and a port, such as Selenium's `debuggerAddress`.
+             * @description The CDP port on the loopback interface of this machine, for clients that need a host and a port, such as Selenium's `debuggerAddress`. Its clients count as activity if launches have their own network (`networkNamespace` in `GET /fleet/status`).
              */
             debugPort: number | null;
             /** @description The URL of DevTools. It contains a control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`. The resulting cookie opens the other page. After the token is used, both URLs contain a new one. Null if the build has no DevTools front end. */
@@ -1905,14 +1986,32 @@ export interface components {
              * @description The exit code of a browser that exited by itself; a negative value is the signal that ended it.
              */
             exitCode: number | null;
+            /**
+             * Format: date-time
+             * @description When the worker ends the browser if it is neither used nor extended. Null if it does not, and after the session has ended.
+             * @example 2026-11-21T10:20:00Z
+             */
+            expiresAt: string | null;
+            expiresReason: components["schemas"]["ExpiresReason"];
             /** @description Whether the browser is frozen, because no client has used it for `FREEZE_IDLE_SECONDS`. A frozen browser needs no CPU, and its pages stand still. It continues with the next connection or request of a client; reading the session does not count. Missing after the session has ended. */
             frozen?: boolean;
             handover?: components["schemas"]["OpenHandover"];
             /** @description Whether the browser is headless. */
             headless: boolean;
             id: components["schemas"]["Uuid"];
+            /**
+             * Format: int32
+             * @description The idle timeout; 0 if there is none, null after the session has ended.
+             */
+            idleTimeoutSeconds: number | null;
             launchId: components["schemas"]["Uuid"];
+            /**
+             * Format: int32
+             * @description The maximum duration; 0 if there is none, null after the session has ended.
+             */
+            maxDurationSeconds: number | null;
             metadata: components["schemas"]["Metadata"];
+            name: components["schemas"]["SessionNameOrNull"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile. */
             profileName: string;
@@ -1951,7 +2050,9 @@ export interface components {
          */
         BrowserSessionSortField: "startedAt" | "endedAt";
         /**
-         * @description Settings for this launch only. Omitted fields come from the profile.
+         * @description Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
+         *     `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
+         *     `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
          * @example {
          *       "headless": false,
          *       "viewport": {
@@ -1963,6 +2064,7 @@ export interface components {
         BrowserSettings: {
             args?: components["schemas"]["BrowserArgs"];
             colorScheme?: components["schemas"]["ColorScheme"];
+            connectTimeoutSeconds?: components["schemas"]["ConnectTimeoutSeconds"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             engine?: components["schemas"]["BrowserEngine"];
             extensions?: components["schemas"]["Extensions"];
@@ -1972,11 +2074,7 @@ export interface components {
              * @default true
              */
             headless: boolean;
-            /**
-             * Format: int32
-             * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not activity.
-             */
-            idleTimeoutSeconds?: number;
+            idleTimeoutSeconds?: components["schemas"]["IdleTimeoutSeconds"];
             /**
              * @description For launches over `/launch`: whether the browser keeps running when the socket closes.
              * @default false
@@ -1993,12 +2091,9 @@ export interface components {
              * @default false
              */
             logs: boolean;
-            /**
-             * Format: int32
-             * @description The maximum duration of the session, in seconds. The worker then ends the browser.
-             */
-            maxDurationSeconds?: number;
+            maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
+            name?: components["schemas"]["SessionName"];
             permissions?: components["schemas"]["Permissions"];
             /**
              * @description For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
@@ -2165,6 +2260,14 @@ export interface components {
             /** @description A note for the client. */
             note?: string;
         };
+        /**
+         * Format: int32
+         * @description How long the browser waits for its first use by a client, in seconds: a CDP, WebDriver or MCP client, a viewer, or
+         *     a request that acts on a page. The worker then ends it. 0: no limit. Null: the value of the worker
+         *     (`CONNECT_TIMEOUT`).
+         * @example 300
+         */
+        ConnectTimeoutSeconds: number | null;
         /** @description A console session. */
         ConsoleSession: {
             expiresAt: components["schemas"]["Timestamp"];
@@ -2224,7 +2327,7 @@ export interface components {
          * @description Why a session ended; null while it runs.
          * @enum {string|null}
          */
-        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
+        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
         /** @description An error. */
         Error: {
             code: components["schemas"]["ErrorCode"];
@@ -2316,6 +2419,12 @@ export interface components {
             error: components["schemas"]["Error"];
             success: components["schemas"]["False"];
         };
+        /**
+         * @description Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
+         * @example idle
+         * @enum {string|null}
+         */
+        ExpiresReason: "idle" | "max_duration" | "never_connected" | null;
         /** @description An extension that launches can load. */
         Extension: {
             /** @description The id of the extension in Chromium, as in `chrome-extension://` URLs. */
@@ -2667,6 +2776,14 @@ export interface components {
         HeaderValue: string;
         /** @description An HTML page. */
         Html: string;
+        /**
+         * Format: int32
+         * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+         *     activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+         *     `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+         * @example 300
+         */
+        IdleTimeoutSeconds: number | null;
         /** @description The state of one isolation mechanism. */
         IsolationPiece: {
             /** @description Whether the mechanism is in effect. */
@@ -2843,6 +2960,13 @@ export interface components {
         Locale: string | null;
         /**
          * Format: int32
+         * @description The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+         *     of the profile, or else of the worker (`MAX_DURATION`).
+         * @example 3600
+         */
+        MaxDurationSeconds: number | null;
+        /**
+         * Format: int32
          * @description The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
          */
         MaxSessions: number | null;
@@ -2875,6 +2999,11 @@ export interface components {
         Metadata: {
             [key: string]: components["schemas"]["MetadataValue"];
         };
+        /**
+         * @description A label, as `NAME=VALUE`.
+         * @example team=checkout
+         */
+        MetadataFilter: string;
         /** @description The value of one label. */
         MetadataValue: string;
         /** @description The navigation target. */
@@ -3219,6 +3348,16 @@ export interface components {
          */
         SameSite: "Strict" | "Lax" | "None";
         /**
+         * @description The name of the session, for people.
+         * @example Nightly checkout
+         */
+        SessionName: string;
+        /**
+         * @description The name of the session; null if it has none.
+         * @example Nightly checkout
+         */
+        SessionNameOrNull: string | null;
+        /**
          * @description - `running`: the browser is running.
          *     - `exited`: the browser ended by itself.
          *     - `killed`: the worker ended the browser.
@@ -3519,6 +3658,56 @@ export interface components {
         UnavailableReason: "draining" | "isolation" | "cloud_unreachable" | "key_refused" | "no_key" | "cloud_incompatible" | "max_sessions" | "memory" | "cpu" | "disk" | null;
         /** @description The same text for an unknown browser and for a wrong token. */
         UnknownBrowser: string;
+        /**
+         * @description The fields to update. Omitted fields do not change.
+         * @example {
+         *       "maxDurationSeconds": 7200,
+         *       "name": "Nightly checkout"
+         *     }
+         */
+        UpdateBrowserSessionRequest: {
+            /**
+             * Format: int32
+             * @description How long the browser waits for its first use, since the start of the session. 0: no limit.
+             */
+            connectTimeoutSeconds?: number;
+            /**
+             * Format: int32
+             * @description The maximum time without client activity, from now on. 0: no limit.
+             */
+            idleTimeoutSeconds?: number;
+            /**
+             * Format: int32
+             * @description The maximum duration since the start of the session. 0: no limit.
+             */
+            maxDurationSeconds?: number;
+            metadata?: components["schemas"]["Metadata"];
+            /** @description The name of the session. An empty text removes it. */
+            name?: string;
+        };
+        /**
+         * @description The limits to update. Omitted limits do not change.
+         * @example {
+         *       "idleTimeoutSeconds": 600
+         *     }
+         */
+        UpdateLifetimeRequest: {
+            /**
+             * Format: int32
+             * @description How long the browser waits for its first use, since the start of the session. 0: no limit.
+             */
+            connectTimeoutSeconds?: number;
+            /**
+             * Format: int32
+             * @description The maximum time without client activity, from now on. 0: no limit.
+             */
+            idleTimeoutSeconds?: number;
+            /**
+             * Format: int32
+             * @description The maximum duration since the start of the session. 0: no limit.
+             */
+            maxDurationSeconds?: number;
+        };
         /**
          * @description The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
          * @example Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36
@@ -4078,6 +4267,10 @@ export interface components {
         ResumeClient: string;
         /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
         ResumeQuery: number;
+        /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
+        SessionMetadataFilter: components["schemas"]["MetadataFilter"][];
+        /** @description Only sessions of exactly this name. */
+        SessionNameFilter: string;
         /** @description The sort direction. */
         SortOrder: components["schemas"]["SortDirection"];
         /** @description Whether the worker also sends text messages. */
@@ -4374,6 +4567,27 @@ export interface operations {
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
             };
+            /** @description The browser has reached its limit of connections, or the worker is shutting down. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "EXTERNAL_SERVICE_ERROR",
+                     *         "message": "This browser has reached its limit of 64 connections. Close one before opening another."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };
@@ -4428,6 +4642,27 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                     /** @example unknown browser */
                     "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The browser has reached its limit of connections, or the worker is shutting down. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "EXTERNAL_SERVICE_ERROR",
+                     *         "message": "This browser has reached its limit of 64 connections. Close one before opening another."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             default: components["responses"]["Failure"];
@@ -5500,6 +5735,72 @@ export interface operations {
                     "text/plain": components["schemas"]["UnknownBrowser"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateBrowserLifetime: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "idleTimeoutSeconds": 600
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateLifetimeRequest"];
+            };
+        };
+        responses: {
+            /** @description The lifetime. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "connectTimeoutSeconds": 0,
+                     *         "expiresAt": "2026-11-21T10:25:00Z",
+                     *         "expiresReason": "idle",
+                     *         "idleTimeoutSeconds": 600,
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "maxDurationSeconds": 3600
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BrowserLifetimeResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7831,6 +8132,10 @@ export interface operations {
                 sortOrder?: components["parameters"]["SortOrder"];
                 /** @description Only sessions with this status. */
                 status?: components["parameters"]["BrowserSessionStatusFilter"];
+                /** @description Only sessions of exactly this name. */
+                name?: components["parameters"]["SessionNameFilter"];
+                /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
+                metadata?: components["parameters"]["SessionMetadataFilter"];
             };
             header?: never;
             path?: never;
@@ -7898,6 +8203,7 @@ export interface operations {
                      *       "data": {
                      *         "browserVersion": 156,
                      *         "bundle": null,
+                     *         "connectTimeoutSeconds": 0,
                      *         "dataNotSavedReason": null,
                      *         "dataSaved": null,
                      *         "debugPort": 41873,
@@ -7906,12 +8212,17 @@ export interface operations {
                      *         "endedAt": null,
                      *         "engine": "chromium",
                      *         "exitCode": null,
+                     *         "expiresAt": "2026-11-21T10:20:00Z",
+                     *         "expiresReason": "idle",
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *         "idleTimeoutSeconds": 300,
                      *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "maxDurationSeconds": 3600,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
+                     *         "name": "Nightly checkout",
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "proxyTraffic": null,
@@ -8085,6 +8396,7 @@ export interface operations {
                      *       "data": {
                      *         "browserVersion": 156,
                      *         "bundle": null,
+                     *         "connectTimeoutSeconds": 0,
                      *         "dataNotSavedReason": null,
                      *         "dataSaved": null,
                      *         "debugPort": 41873,
@@ -8093,12 +8405,17 @@ export interface operations {
                      *         "endedAt": null,
                      *         "engine": "chromium",
                      *         "exitCode": null,
+                     *         "expiresAt": "2026-11-21T10:20:00Z",
+                     *         "expiresReason": "idle",
                      *         "headless": true,
                      *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *         "idleTimeoutSeconds": 300,
                      *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "maxDurationSeconds": 3600,
                      *         "metadata": {
                      *           "team": "checkout"
                      *         },
+                     *         "name": "Nightly checkout",
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "proxyTraffic": null,
@@ -8183,6 +8500,141 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateBrowserSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "maxDurationSeconds": 7200,
+                 *       "name": "Nightly checkout"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateBrowserSessionRequest"];
+            };
+        };
+        responses: {
+            /** @description The updated session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "browserVersion": 156,
+                     *         "bundle": null,
+                     *         "connectTimeoutSeconds": 0,
+                     *         "dataNotSavedReason": null,
+                     *         "dataSaved": null,
+                     *         "debugPort": 41873,
+                     *         "devtoolsFrontendUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools?ct=TOKEN",
+                     *         "endReason": null,
+                     *         "endedAt": null,
+                     *         "engine": "chromium",
+                     *         "exitCode": null,
+                     *         "expiresAt": "2026-11-21T10:20:00Z",
+                     *         "expiresReason": "idle",
+                     *         "headless": true,
+                     *         "id": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *         "idleTimeoutSeconds": 300,
+                     *         "launchId": "019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06",
+                     *         "maxDurationSeconds": 3600,
+                     *         "metadata": {
+                     *           "team": "checkout"
+                     *         },
+                     *         "name": "Nightly checkout",
+                     *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *         "profileName": "Checkout in German",
+                     *         "proxyTraffic": null,
+                     *         "recording": null,
+                     *         "start": {
+                     *           "coldReasons": [],
+                     *           "warm": true
+                     *         },
+                     *         "startedAt": "2026-11-21T10:15:00Z",
+                     *         "status": "running",
+                     *         "timeline": [
+                     *           {
+                     *             "afterMs": 0,
+                     *             "at": "2026-11-21T10:15:00.001Z",
+                     *             "step": "asked"
+                     *           },
+                     *           {
+                     *             "afterMs": 2.1,
+                     *             "at": "2026-11-21T10:15:00.003Z",
+                     *             "step": "authorized"
+                     *           },
+                     *           {
+                     *             "afterMs": 2.4,
+                     *             "at": "2026-11-21T10:15:00.004Z",
+                     *             "step": "claimed"
+                     *           },
+                     *           {
+                     *             "afterMs": 3.2,
+                     *             "at": "2026-11-21T10:15:00.004Z",
+                     *             "step": "answered"
+                     *           },
+                     *           {
+                     *             "afterMs": 3.6,
+                     *             "at": "2026-11-21T10:15:00.005Z",
+                     *             "step": "ready"
+                     *           },
+                     *           {
+                     *             "afterMs": 5.3,
+                     *             "at": "2026-11-21T10:15:00.006Z",
+                     *             "step": "reported"
+                     *           }
+                     *         ],
+                     *         "viewUrl": "http://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/view?ct=TOKEN",
+                     *         "webSocketDebuggerUrl": "ws://localhost:3000/browsers/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/devtools/browser/5f1c6c0e-58f8-4f5c-9a55-0d3c1b2a4e5d?ct=TOKEN"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BrowserSessionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The session has ended. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The session has ended."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
             default: components["responses"]["Failure"];
         };
     };

@@ -197,6 +197,30 @@ func (e DataNotSavedReason) Valid() bool {
 	}
 }
 
+// Defines values for ExpiresReason.
+const (
+	ExpiresReasonIdle           ExpiresReason = "idle"
+	ExpiresReasonLessThannil    ExpiresReason = "<nil>"
+	ExpiresReasonMaxDuration    ExpiresReason = "max_duration"
+	ExpiresReasonNeverConnected ExpiresReason = "never_connected"
+)
+
+// Valid indicates whether the value is a known member of the ExpiresReason enum.
+func (e ExpiresReason) Valid() bool {
+	switch e {
+	case ExpiresReasonIdle:
+		return true
+	case ExpiresReasonLessThannil:
+		return true
+	case ExpiresReasonMaxDuration:
+		return true
+	case ExpiresReasonNeverConnected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HandoverStatus.
 const (
 	HandoverStatusCanceled HandoverStatus = "canceled"
@@ -812,6 +836,42 @@ type BrowserBuild struct {
 // Example: headless-shell
 type BrowserEngine string
 
+// BrowserLifetime How long a browser runs.
+type BrowserLifetime struct {
+	// ConnectTimeoutSeconds The connect timeout; 0 if there is none, null after the session has ended.
+	ConnectTimeoutSeconds *int32 `json:"connectTimeoutSeconds"`
+
+	// ExpiresAt When the worker ends the browser if it is neither used nor extended. Null if it does not, and after the session has ended.
+	//
+	// Example: 2026-11-21T10:20:00Z
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	// ExpiresReason Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
+	//
+	// Example: idle
+	ExpiresReason *ExpiresReason `json:"expiresReason"`
+
+	// IdleTimeoutSeconds The idle timeout; 0 if there is none, null after the session has ended.
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds"`
+
+	// LaunchId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	LaunchId externalRef0.Uuid `json:"launchId"`
+
+	// MaxDurationSeconds The maximum duration; 0 if there is none, null after the session has ended.
+	MaxDurationSeconds *int32 `json:"maxDurationSeconds"`
+}
+
+// BrowserLifetimeResponse A success with the lifetime of a browser.
+type BrowserLifetimeResponse struct {
+	// Data How long a browser runs.
+	Data BrowserLifetime `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
 type BrowserSession struct {
 	// BrowserVersion A browser major version.
@@ -821,6 +881,9 @@ type BrowserSession struct {
 
 	// Bundle The bundle that the browser uses as its identity; null if there is none.
 	Bundle *ChosenBundle `json:"bundle"`
+
+	// ConnectTimeoutSeconds The connect timeout; 0 if there is none, null after the session has ended.
+	ConnectTimeoutSeconds *int32 `json:"connectTimeoutSeconds"`
 
 	// DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
 	// data.
@@ -835,7 +898,7 @@ type BrowserSession struct {
 	// DataSaved Whether the browser data was saved at the end. Null while the session runs, and if the profile does not persist its data (`persist`).
 	DataSaved *bool `json:"dataSaved"`
 
-	// DebugPort The CDP port on the loopback interface of this machine, for clients that need a host and a port, such as Selenium's `debuggerAddress`.
+	// DebugPort The CDP port on the loopback interface of this machine, for clients that need a host and a port, such as Selenium's `debuggerAddress`. Its clients count as activity if launches have their own network (`networkNamespace` in `GET /fleet/status`).
 	DebugPort *int32 `json:"debugPort"`
 
 	// DevtoolsFrontendUrl The URL of DevTools. It contains a control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`. The resulting cookie opens the other page. After the token is used, both URLs contain a new one. Null if the build has no DevTools front end.
@@ -861,6 +924,16 @@ type BrowserSession struct {
 	// ExitCode The exit code of a browser that exited by itself; a negative value is the signal that ended it.
 	ExitCode *int32 `json:"exitCode"`
 
+	// ExpiresAt When the worker ends the browser if it is neither used nor extended. Null if it does not, and after the session has ended.
+	//
+	// Example: 2026-11-21T10:20:00Z
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	// ExpiresReason Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
+	//
+	// Example: idle
+	ExpiresReason *ExpiresReason `json:"expiresReason"`
+
 	// Frozen Whether the browser is frozen, because no client has used it for `FREEZE_IDLE_SECONDS`. A frozen browser needs no CPU, and its pages stand still. It continues with the next connection or request of a client; reading the session does not count. Missing after the session has ended.
 	Frozen *bool `json:"frozen,omitempty"`
 
@@ -875,15 +948,26 @@ type BrowserSession struct {
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	Id externalRef0.Uuid `json:"id"`
 
+	// IdleTimeoutSeconds The idle timeout; 0 if there is none, null after the session has ended.
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds"`
+
 	// LaunchId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
 	LaunchId externalRef0.Uuid `json:"launchId"`
 
+	// MaxDurationSeconds The maximum duration; 0 if there is none, null after the session has ended.
+	MaxDurationSeconds *int32 `json:"maxDurationSeconds"`
+
 	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata externalRef0.Metadata `json:"metadata"`
+
+	// Name The name of the session; null if it has none.
+	//
+	// Example: Nightly checkout
+	Name *externalRef0.SessionNameOrNull `json:"name"`
 
 	// ProfileId An identifier.
 	//
@@ -952,7 +1036,9 @@ type BrowserSessionResponse struct {
 // BrowserSessionSortField The sort fields of sessions.
 type BrowserSessionSortField string
 
-// BrowserSettings Settings for this launch only. Omitted fields come from the profile.
+// BrowserSettings Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
+// `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
+// `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
 //
 // Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 type BrowserSettings struct {
@@ -963,6 +1049,14 @@ type BrowserSettings struct {
 	//
 	// Example: dark
 	ColorScheme *externalRef0.ColorScheme `json:"colorScheme,omitempty"`
+
+	// ConnectTimeoutSeconds How long the browser waits for its first use by a client, in seconds: a CDP, WebDriver or MCP client, a viewer, or
+	// a request that acts on a page. The worker then ends it. 0: no limit. Null: the value of the worker
+	// (`CONNECT_TIMEOUT`).
+	//
+	//
+	// Example: 300
+	ConnectTimeoutSeconds *ConnectTimeoutSeconds `json:"connectTimeoutSeconds,omitempty"`
 
 	// DeviceScaleFactor Device pixels per CSS pixel.
 	//
@@ -994,8 +1088,13 @@ type BrowserSettings struct {
 	// Headless Whether to run headless. A headful browser gets its own virtual display.
 	Headless *bool `json:"headless,omitempty"`
 
-	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not activity.
-	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
+	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
+	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	//
+	//
+	// Example: 300
+	IdleTimeoutSeconds *externalRef0.IdleTimeoutSeconds `json:"idleTimeoutSeconds,omitempty"`
 
 	// KeepAlive For launches over `/launch`: whether the browser keeps running when the socket closes.
 	KeepAlive *bool `json:"keepAlive,omitempty"`
@@ -1011,13 +1110,22 @@ type BrowserSettings struct {
 	// Logs Whether to collect the console messages of pages from the start (`GET /browsers/{launchId}/logs`).
 	Logs *bool `json:"logs,omitempty"`
 
-	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser.
-	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
+	// MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
+	// of the profile, or else of the worker (`MAX_DURATION`).
+	//
+	//
+	// Example: 3600
+	MaxDurationSeconds *externalRef0.MaxDurationSeconds `json:"maxDurationSeconds,omitempty"`
 
 	// Metadata User-defined labels.
 	//
 	// Example: {"team":"checkout"}
 	Metadata *externalRef0.Metadata `json:"metadata,omitempty"`
+
+	// Name The name of the session, for people.
+	//
+	// Example: Nightly checkout
+	Name *externalRef0.SessionName `json:"name,omitempty"`
 
 	// Permissions Permissions that are granted to every page.
 	//
@@ -1299,6 +1407,13 @@ type CompleteHandoverRequest struct {
 	Note *string `json:"note,omitempty"`
 }
 
+// ConnectTimeoutSeconds How long the browser waits for its first use by a client, in seconds: a CDP, WebDriver or MCP client, a viewer, or
+// a request that acts on a page. The worker then ends it. 0: no limit. Null: the value of the worker
+// (`CONNECT_TIMEOUT`).
+//
+// Example: 300
+type ConnectTimeoutSeconds = int32
+
 // ConsoleSession A console session.
 type ConsoleSession struct {
 	// ExpiresAt A time in UTC, RFC 3339.
@@ -1351,6 +1466,11 @@ type EmptyResponse struct {
 	// Success True for every success.
 	Success externalRef0.True `json:"success"`
 }
+
+// ExpiresReason Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
+//
+// Example: idle
+type ExpiresReason string
 
 // Extension An extension that launches can load.
 type Extension struct {
@@ -1886,7 +2006,10 @@ type LaunchFileState string
 
 // LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
-	// Browser Settings for this launch only. Omitted fields come from the profile.
+	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
+	// `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
+	// `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	//
 	//
 	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 	Browser *BrowserSettings `json:"browser,omitempty"`
@@ -2370,6 +2493,42 @@ type UnavailableReason string
 
 // UnknownBrowser The same text for an unknown browser and for a wrong token.
 type UnknownBrowser = string
+
+// UpdateBrowserSessionRequest The fields to update. Omitted fields do not change.
+//
+// Example: {"maxDurationSeconds":7200,"name":"Nightly checkout"}
+type UpdateBrowserSessionRequest struct {
+	// ConnectTimeoutSeconds How long the browser waits for its first use, since the start of the session. 0: no limit.
+	ConnectTimeoutSeconds *int32 `json:"connectTimeoutSeconds,omitempty"`
+
+	// IdleTimeoutSeconds The maximum time without client activity, from now on. 0: no limit.
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
+
+	// MaxDurationSeconds The maximum duration since the start of the session. 0: no limit.
+	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
+
+	// Metadata User-defined labels.
+	//
+	// Example: {"team":"checkout"}
+	Metadata *externalRef0.Metadata `json:"metadata,omitempty"`
+
+	// Name The name of the session. An empty text removes it.
+	Name *string `json:"name,omitempty"`
+}
+
+// UpdateLifetimeRequest The limits to update. Omitted limits do not change.
+//
+// Example: {"idleTimeoutSeconds":600}
+type UpdateLifetimeRequest struct {
+	// ConnectTimeoutSeconds How long the browser waits for its first use, since the start of the session. 0: no limit.
+	ConnectTimeoutSeconds *int32 `json:"connectTimeoutSeconds,omitempty"`
+
+	// IdleTimeoutSeconds The maximum time without client activity, from now on. 0: no limit.
+	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
+
+	// MaxDurationSeconds The maximum duration since the start of the session. 0: no limit.
+	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
+}
 
 // ViewTicket The view ticket and the control token of one launch.
 type ViewTicket struct {
@@ -2859,10 +3018,19 @@ type ListBrowserSessionsParams struct {
 
 	// Status Only sessions with this status.
 	Status *BrowserSessionStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+
+	// Name Only sessions of exactly this name.
+	Name *externalRef0.SessionNameFilter `form:"name,omitempty" json:"name,omitempty"`
+
+	// Metadata Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match.
+	Metadata *externalRef0.SessionMetadataFilter `form:"metadata,omitempty" json:"metadata,omitempty"`
 }
 
 // LaunchProfileJSONRequestBody defines body for LaunchProfile for application/json ContentType.
 type LaunchProfileJSONRequestBody = LaunchProfileRequest
+
+// UpdateBrowserSessionJSONRequestBody defines body for UpdateBrowserSession for application/json ContentType.
+type UpdateBrowserSessionJSONRequestBody = UpdateBrowserSessionRequest
 
 // Getter for additional properties for StateStore. Returns the specified
 // element and whether it was found
@@ -3370,6 +3538,30 @@ type ClientInterface interface {
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// UpdateBrowserSessionWithBody Update a session
+	//
+	// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+	// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+	// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+	// learns of a new name and of new labels in the background.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+	UpdateBrowserSessionWithBody(ctx context.Context, sessionId BrowserSessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateBrowserSession Update a session
+	//
+	// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+	// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+	// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+	// learns of a new name and of new labels in the background.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+	UpdateBrowserSession(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateRecordingTicket Create a recording ticket
 	//
 	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
@@ -3780,6 +3972,50 @@ func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessio
 // Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetBrowserSessionRequest(c.Server, sessionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateBrowserSessionWithBody Update a session
+//
+// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+// learns of a new name and of new labels in the background.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+func (c *Client) UpdateBrowserSessionWithBody(ctx context.Context, sessionId BrowserSessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateBrowserSessionRequestWithBody(c.Server, sessionId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateBrowserSession Update a session
+//
+// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+// learns of a new name and of new labels in the background.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+func (c *Client) UpdateBrowserSession(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateBrowserSessionRequest(c.Server, sessionId, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4539,6 +4775,30 @@ func NewListBrowserSessionsRequest(server string, params *ListBrowserSessionsPar
 
 		}
 
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", *params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Metadata != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "metadata", *params.Metadata, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -4657,6 +4917,53 @@ func NewGetBrowserSessionRequest(server string, sessionId BrowserSessionId) (*ht
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewUpdateBrowserSessionRequest calls the generic UpdateBrowserSession builder with application/json body
+func NewUpdateBrowserSessionRequest(server string, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateBrowserSessionRequestWithBody(server, sessionId, "application/json", bodyReader)
+}
+
+// NewUpdateBrowserSessionRequestWithBody constructs an http.Request for the UpdateBrowserSession method, with any body, and a specified content type
+func NewUpdateBrowserSessionRequestWithBody(server string, sessionId BrowserSessionId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4974,6 +5281,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetBrowserSessionResult, error)
+
+	// UpdateBrowserSessionWithBodyWithResponse Update a session
+	//
+	// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+	// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+	// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+	// learns of a new name and of new labels in the background.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+	UpdateBrowserSessionWithBodyWithResponse(ctx context.Context, sessionId BrowserSessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateBrowserSessionResult, error)
+
+	// UpdateBrowserSessionWithResponse Update a session
+	//
+	// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+	// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+	// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+	// learns of a new name and of new labels in the background.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+	UpdateBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateBrowserSessionResult, error)
 
 	// CreateRecordingTicketWithResponse Create a recording ticket
 	//
@@ -6395,6 +6726,103 @@ func (r GetBrowserSessionResult) ContentType() string {
 	return ""
 }
 
+type UpdateBrowserSessionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BrowserSessionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.ErrorResponse
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON200() *BrowserSessionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON409() *externalRef0.ErrorResponse {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateBrowserSessionResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r UpdateBrowserSessionResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateBrowserSessionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateBrowserSessionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateBrowserSessionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateBrowserSessionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateRecordingTicketResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6824,6 +7252,42 @@ func (c *ClientWithResponses) GetBrowserSessionWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseGetBrowserSessionResult(rsp)
+}
+
+// UpdateBrowserSessionWithBodyWithResponse Update a session
+//
+// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+// learns of a new name and of new labels in the background.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+func (c *ClientWithResponses) UpdateBrowserSessionWithBodyWithResponse(ctx context.Context, sessionId BrowserSessionId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateBrowserSessionResult, error) {
+	rsp, err := c.UpdateBrowserSessionWithBody(ctx, sessionId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateBrowserSessionResult(rsp)
+}
+
+// UpdateBrowserSessionWithResponse Update a session
+//
+// Extends or shortens a running session, or changes its name and its labels. Limits apply as for a launch: a value
+// above the limit of the worker returns 400. `idleTimeoutSeconds` restarts the idle time. A `maxDurationSeconds` or
+// `connectTimeoutSeconds` that the session has already reached returns 400; to end a session, use `DELETE`. The cloud
+// learns of a new name and of new labels in the background.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
+func (c *ClientWithResponses) UpdateBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateBrowserSessionResult, error) {
+	rsp, err := c.UpdateBrowserSession(ctx, sessionId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateBrowserSessionResult(rsp)
 }
 
 // CreateRecordingTicketWithResponse Create a recording ticket
@@ -7987,6 +8451,88 @@ func ParseGetBrowserSessionResult(rsp *http.Response) (*GetBrowserSessionResult,
 	return response, nil
 }
 
+// ParseUpdateBrowserSessionResult parses an HTTP response from a UpdateBrowserSessionWithResponse call
+func ParseUpdateBrowserSessionResult(rsp *http.Response) (*UpdateBrowserSessionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateBrowserSessionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BrowserSessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.ErrorResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateRecordingTicketResult parses an HTTP response from a CreateRecordingTicketWithResponse call
 func ParseCreateRecordingTicketResult(rsp *http.Response) (*CreateRecordingTicketResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8103,6 +8649,9 @@ type ServerInterface interface {
 	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
+	// UpdateBrowserSession Update a session
+	// (PATCH /sessions/{sessionId})
+	UpdateBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
 	// CreateRecordingTicket Create a recording ticket
 	// (POST /sessions/{sessionId}/recording/ticket)
 	CreateRecordingTicket(ctx echo.Context, sessionId BrowserSessionId) error
@@ -8414,6 +8963,20 @@ func (w *ServerInterfaceWrapper) ListBrowserSessions(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
 	}
 
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "metadata" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "metadata", ctx.QueryParams(), &params.Metadata, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter metadata: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListBrowserSessions(ctx, params)
 	return err
@@ -8457,6 +9020,22 @@ func (w *ServerInterfaceWrapper) GetBrowserSession(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetBrowserSession(ctx, sessionId)
+	return err
+}
+
+// UpdateBrowserSession converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateBrowserSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "sessionId" -------------
+	var sessionId BrowserSessionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sessionId", ctx.Param("sessionId"), &sessionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sessionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateBrowserSession(ctx, sessionId)
 	return err
 }
 
@@ -8542,6 +9121,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions", wrapper.ListBrowserSessions, options.OperationMiddlewares["listBrowserSessions"]...)
 	router.DELETE(options.BaseURL+"/sessions/:sessionId", wrapper.KillBrowserSession, options.OperationMiddlewares["killBrowserSession"]...)
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
+	router.PATCH(options.BaseURL+"/sessions/:sessionId", wrapper.UpdateBrowserSession, options.OperationMiddlewares["updateBrowserSession"]...)
 	router.POST(options.BaseURL+"/sessions/:sessionId/recording/ticket", wrapper.CreateRecordingTicket, options.OperationMiddlewares["createRecordingTicket"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
@@ -10272,6 +10852,156 @@ func (response GetBrowserSessiondefaultJSONResponse) VisitGetBrowserSessionRespo
 	return err
 }
 
+type UpdateBrowserSessionRequestObject struct {
+	SessionId BrowserSessionId `json:"sessionId"`
+	Body      *UpdateBrowserSessionJSONRequestBody
+}
+
+type UpdateBrowserSessionResponseObject interface {
+	VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error
+}
+
+type UpdateBrowserSession200JSONResponse BrowserSessionResponse
+
+func (response UpdateBrowserSession200JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response UpdateBrowserSession400JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response UpdateBrowserSession401JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response UpdateBrowserSession404JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession409JSONResponse externalRef0.ErrorResponse
+
+func (response UpdateBrowserSession409JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response UpdateBrowserSession413JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response UpdateBrowserSession415JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSession500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response UpdateBrowserSession500JSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateBrowserSessiondefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response UpdateBrowserSessiondefaultJSONResponse) VisitUpdateBrowserSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateRecordingTicketRequestObject struct {
 	SessionId BrowserSessionId `json:"sessionId"`
 }
@@ -10421,6 +11151,9 @@ type StrictServerInterface interface {
 	// GetBrowserSession Get a session
 	// (GET /sessions/{sessionId})
 	GetBrowserSession(ctx context.Context, request GetBrowserSessionRequestObject) (GetBrowserSessionResponseObject, error)
+	// UpdateBrowserSession Update a session
+	// (PATCH /sessions/{sessionId})
+	UpdateBrowserSession(ctx context.Context, request UpdateBrowserSessionRequestObject) (UpdateBrowserSessionResponseObject, error)
 	// CreateRecordingTicket Create a recording ticket
 	// (POST /sessions/{sessionId}/recording/ticket)
 	CreateRecordingTicket(ctx context.Context, request CreateRecordingTicketRequestObject) (CreateRecordingTicketResponseObject, error)
@@ -10931,6 +11664,54 @@ func (sh *strictHandler) GetBrowserSession(ctx echo.Context, sessionId BrowserSe
 		return err
 	} else if validResponse, ok := response.(GetBrowserSessionResponseObject); ok {
 		return validResponse.VisitGetBrowserSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateBrowserSession operation middleware
+func (sh *strictHandler) UpdateBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error {
+	var request UpdateBrowserSessionRequestObject
+
+	request.SessionId = sessionId
+
+	var body UpdateBrowserSessionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateBrowserSession(ctx.Request().Context(), request.(UpdateBrowserSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateBrowserSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateBrowserSessionResponseObject); ok {
+		return validResponse.VisitUpdateBrowserSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
