@@ -17,16 +17,13 @@ type hostSnapshot struct {
 	oomKills  uint64 // processes that the kernel has killed for lack of memory
 }
 
-// snapshotHost collects the snapshot in the background, while the launch asks the
-// cloud.
-func (s *Service) snapshotHost(ctx context.Context) func() hostSnapshot {
-	snapshot := sync.OnceValue(func() (found hostSnapshot) {
+// hostReader returns a function that takes the snapshot when it is first called.
+func (s *Service) hostReader(ctx context.Context) func() hostSnapshot {
+	return sync.OnceValue(func() (found hostSnapshot) {
 		found.oomKills = s.OutOfMemory()
 		found.builds, found.buildsErr = s.Builds.Find(ctx)
 		return found
 	})
-	s.active.Go(func() { snapshot() })
-	return snapshot
 }
 
 // findBuild returns the installed build of a major version, or the newest build for

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/browser-svc/svc/shared/fault"
 )
 
@@ -21,7 +23,8 @@ import (
 //     keys take no place.
 //   - For a slot: in the cloud. The worker repeats the request with the same session id,
 //     each time for at most slotPoll, so that proxies do not cut it off. It also repeats
-//     it after a failure, because the place outlasts a replica of the cloud.
+//     it after a failure, because the place outlasts a replica of the cloud. It pauses
+//     before that, and also if the cloud answers early, as a replica that stops does.
 //
 // A client that disconnects leaves the queue at once. Drain and Shutdown refuse the
 // waiting launches.
@@ -29,7 +32,7 @@ import (
 const (
 	queuePoll     = 200 * time.Millisecond // how often the first in the queue is checked
 	slotPoll      = 25 * time.Second       // maximum duration of one request for a slot
-	minRetryPause = 100 * time.Millisecond // after a failed request for a slot
+	minRetryPause = 100 * time.Millisecond // before a request for a slot is repeated, without jitter
 	maxRetryPause = 2 * time.Second
 )
 
@@ -61,22 +64,23 @@ func (s *Service) enqueue(e *pendingLaunch) (*queuedLaunch, error) {
 	}
 	q := &queuedLaunch{launch: e, admitted: make(chan error, 1)}
 	s.queue = append(s.queue, q)
-	if len(s.queue) == 1 {
-		s.scheduleAdmission()
-	}
+	s.scheduleAdmission()
 	return q, nil
 }
 
-// scheduleAdmission checks the queue again later, as long as there is one. The caller
-// holds the lock.
+// scheduleAdmission checks the queue again later, as long as there is one. It does nothing
+// if a check is scheduled. The caller holds the lock.
 func (s *Service) scheduleAdmission() {
+	if s.checkScheduled || len(s.queue) == 0 {
+		return
+	}
+	s.checkScheduled = true
 	time.AfterFunc(queuePoll, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.checkScheduled = false
 		s.admitWaiting()
-		if len(s.queue) > 0 {
-			s.scheduleAdmission()
-		}
+		s.scheduleAdmission()
 	})
 }
 
@@ -137,27 +141,34 @@ func (s *Service) awaitSlot(ctx context.Context, request Request, asked Authoriz
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(s.waitingAllowed(), stop)()
-	for pause := minRetryPause; ; {
-		asked.Wait = max(until.Sub(s.Clock.Now()), 0)
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = minRetryPause, maxRetryPause
+	for {
+		sent := s.Clock.Now()
+		asked.Wait = max(until.Sub(sent), 0)
 		asked.Poll = min(asked.Wait, slotPoll)
 		grant, err := s.requestSlot(waiting, request, asked)
-		left := until.Sub(s.Clock.Now())
+		answered := s.Clock.Now()
+		left := until.Sub(answered)
 		switch {
 		case err == nil:
 			return grant, nil
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return Grant{}, s.refusal()
-		case grant.Queued && left > 0:
-			pause = minRetryPause
+		case grant.Queued && left > 0 && answered.Sub(sent) >= maxRetryPause: // the cloud waited
+			pauses.Reset()
 			continue
-		case !fault.Is(err, fault.Unavailable) || errors.Is(err, errTooManyPending) || left <= pause:
+		case !grant.Queued && !fault.Is(err, fault.Unavailable) || errors.Is(err, errTooManyPending):
+			return Grant{}, err
+		}
+		pause := max(pauses.NextBackOff(), fault.From(err).RetryAfter)
+		if left <= pause {
 			return Grant{}, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-waiting.Done():
 		}
-		pause = min(2*pause, maxRetryPause)
 	}
 }
 

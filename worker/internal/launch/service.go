@@ -75,6 +75,8 @@ type Service struct {
 	waiting   context.Context // ends when waiting launches are refused
 	refuse    context.CancelFunc
 
+	checkScheduled bool // the queue will be checked
+
 	fullCache fullCache
 	saves     *saves
 }
@@ -180,7 +182,7 @@ func (s *Service) checkWaiting(ctx context.Context, request Request) error {
 	if request.Wait <= 0 {
 		return nil
 	}
-	if _, err := s.checkRequest(request, s.snapshotHost(ctx)); err != nil || request.usesWorkerKey() {
+	if _, err := s.checkRequest(request, s.hostReader(ctx)); err != nil || request.usesWorkerKey() {
 		return err
 	}
 	return s.VerifyKey(ctx, request)
@@ -188,7 +190,8 @@ func (s *Service) checkWaiting(ctx context.Context, request Request) error {
 
 // launch runs every step before the report.
 func (s *Service) launch(ctx context.Context, request Request, entry *pendingLaunch, timeline *timeline, until time.Time) (*running, error) {
-	host := s.snapshotHost(ctx)
+	host := s.hostReader(ctx)
+	s.active.Go(func() { host() }) // while the launch asks the cloud
 	build, err := s.checkRequest(request, host)
 	if err != nil {
 		return nil, err
