@@ -248,7 +248,7 @@ func (r *Reporter) sendHeartbeat(ctx context.Context, key session.OrganizationKe
 func (r *Reporter) reportAgain(ctx context.Context, key session.OrganizationKey, live []session.Session, unknown []uuid.UUID) {
 	for _, id := range unknown {
 		for _, s := range live {
-			if s.ID != id || !r.callerKey(s.OrganizationKey).Equal(key) || r.journal.has(id) || r.isRefused(id) {
+			if _, pending := r.journal.get(id); pending || s.ID != id || !r.callerKey(s.OrganizationKey).Equal(key) || r.isRefused(id) {
 				continue
 			}
 			start := r.startOf(s)

@@ -59,7 +59,7 @@ type journal struct {
 	wake chan struct{}        // signals that an entry was added
 	sync func(*os.File) error // syncs a file or directory
 
-	disk          sync.Mutex // serializes writes; locked before mu, which is never held during disk writes
+	disk          sync.Mutex // serializes writes; locked before mu, which is never held during one
 	mu            sync.Mutex
 	entries       map[uuid.UUID]entry
 	callerEntries int // number of entries of callers' keys
@@ -86,17 +86,14 @@ func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 // put adds an entry, or an end or a later start to a pending start. The entry is pending at
 // once and is on disk when put returns.
 func (j *journal) put(e entry) error {
-	j.disk.Lock()
-	defer j.disk.Unlock()
-	e, err := j.add(e)
-	if err != nil {
+	if err := j.add(e); err != nil {
 		return err
 	}
-	return j.write(e)
+	return j.store(e)
 }
 
-// add adds an entry in memory and returns the merged entry.
-func (j *journal) add(e entry) (entry, error) {
+// add adds an entry in memory.
+func (j *journal) add(e entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	id := e.session()
@@ -105,10 +102,9 @@ func (j *journal) add(e entry) (entry, error) {
 		if e.End == nil {
 			e.End = waiting.End
 		}
-	}
-	if _, waits := j.entries[id]; !waits && !e.key().IsZero() {
+	} else if !e.key().IsZero() {
 		if j.callerEntries >= maxCallerEntries {
-			return entry{}, errFull
+			return errFull
 		}
 		j.callerEntries++
 	}
@@ -116,7 +112,7 @@ func (j *journal) add(e entry) (entry, error) {
 	j.count++
 	j.entries[id] = e
 	j.signal()
-	return e, nil
+	return nil
 }
 
 // laterStart returns the later of two reports of the same start; either may be nil.
@@ -135,37 +131,24 @@ func laterStart(a, b *Start) *Start {
 	return &later
 }
 
-// markDelivered removes the delivered reports of e from the entry of its session.
-func (j *journal) markDelivered(e entry) error {
-	j.disk.Lock()
-	defer j.disk.Unlock()
-	id := e.session()
-	e, left, ok := j.remove(e)
-	switch {
-	case !ok:
-		return nil
-	case left:
-		return j.write(e)
-	case !e.key().IsZero():
+// markDelivered removes delivered reports from the entry of their session.
+func (j *journal) markDelivered(delivered entry) error {
+	if !j.remove(delivered) {
 		return nil
 	}
-	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a delivered report: %w", err)
-	}
-	return nil
+	return j.store(delivered)
 }
 
 // remove removes delivered reports from an entry in memory. A later start stays. It returns
-// what is left of the entry or, if nothing is, the entry as it was.
-func (j *journal) remove(delivered entry) (e entry, left, ok bool) {
+// false if there is no entry.
+func (j *journal) remove(delivered entry) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	id := delivered.session()
-	was, ok := j.entries[id]
+	e, ok := j.entries[id]
 	if !ok {
-		return entry{}, false, false
+		return false
 	}
-	e = was
 	if delivered.Start != nil && e.Start != nil && e.Start.Seq <= delivered.Start.Seq {
 		e.Start = nil
 	}
@@ -174,13 +157,31 @@ func (j *journal) remove(delivered entry) (e entry, left, ok bool) {
 	}
 	if e.Start != nil || e.End != nil {
 		j.entries[id] = e
-		return e, true, true
+		return true
 	}
 	delete(j.entries, id)
-	if !was.key().IsZero() {
+	if !delivered.key().IsZero() {
 		j.callerEntries--
 	}
-	return was, false, true
+	return true
+}
+
+// store writes the pending entry of a changed entry's session to disk, or removes the
+// file if there is none. Entries of callers' keys are not written.
+func (j *journal) store(changed entry) error {
+	if !changed.key().IsZero() {
+		return nil
+	}
+	j.disk.Lock()
+	defer j.disk.Unlock()
+	id := changed.session()
+	if e, ok := j.get(id); ok {
+		return j.write(e)
+	}
+	if err := os.Remove(j.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a delivered report: %w", err)
+	}
+	return nil
 }
 
 // pending returns the entries in order.
@@ -223,11 +224,11 @@ func (j *journal) keys() []session.OrganizationKey {
 	return found
 }
 
-func (j *journal) has(id uuid.UUID) bool {
+func (j *journal) get(id uuid.UUID) (entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	_, ok := j.entries[id]
-	return ok
+	e, ok := j.entries[id]
+	return e, ok
 }
 
 func (j *journal) signal() {
@@ -240,12 +241,8 @@ func (j *journal) signal() {
 func (j *journal) file(id uuid.UUID) string { return filepath.Join(j.dir, id.String()+".json") }
 
 // write writes an entry to disk atomically and syncs it, so that it survives a
-// power failure. Entries of callers' keys are not written. The caller holds
-// disk.
+// power failure. The caller holds disk.
 func (j *journal) write(e entry) error {
-	if !e.key().IsZero() {
-		return nil
-	}
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode(e); err != nil {
 		return fmt.Errorf("encode a report: %w", err)

@@ -104,9 +104,10 @@ func (j *journal) setAside(file string) {
 // delivered. Reports of callers' keys are only counted.
 func (j *journal) reject(what string, e entry) error {
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	j.rejected++
-	if !e.key().IsZero() || j.rejected > maxRejected {
+	full := j.rejected > maxRejected
+	j.mu.Unlock()
+	if !e.key().IsZero() || full {
 		return nil
 	}
 	var text bytes.Buffer
