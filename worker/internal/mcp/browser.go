@@ -261,12 +261,11 @@ func (e *evaluated) decode() error {
 
 const (
 	settleStart = 150 * time.Millisecond // for an action to start a navigation
-	settleTasks = 2 * time.Second        // for the page's tasks, if it is busy
 	settleMax   = 10 * time.Second
 )
 
 // settle waits until a navigation that an action may have started has finished. A page
-// that does not finish is not an error.
+// that does not finish, is replaced or shows a dialog is not an error.
 func (b *browser) settle(ctx context.Context, t *tab) error {
 	select {
 	case <-time.After(settleStart):
@@ -275,7 +274,8 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, settleMax)
 	defer cancel()
-	b.awaitTasks(limited, t)
+	_ = b.awaitPromise(limited, t, afterTasks)
+	_ = b.subscription.Flush(limited) // the event of a navigation precedes the answer
 	_ = poll(limited, func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -284,22 +284,13 @@ func (b *browser) settle(ctx context.Context, t *tab) error {
 	return ctx.Err()
 }
 
-// awaitTasks waits until the page has run the tasks that an action has queued, such as the
-// submission of a form, which a busy machine delays. A page that is replaced meanwhile or
-// that shows a dialog is not an error.
-func (b *browser) awaitTasks(ctx context.Context, t *tab) {
-	limited, cancel := context.WithTimeout(ctx, settleTasks)
-	defer cancel()
-	_ = b.awaitPromise(limited, t, afterTasks)
-}
-
 // awaitPromise evaluates a promise in the page and waits until it is settled.
 func (b *browser) awaitPromise(ctx context.Context, t *tab, promise string) error {
 	return b.call(ctx, t, "Runtime.evaluate", map[string]any{"expression": promise, "awaitPromise": true, "returnByValue": true}, nil)
 }
 
-// afterTasks is fulfilled after the tasks that are queued now. Unlike a timer, a message is
-// not delayed in a tab in the background.
+// afterTasks is fulfilled after the tasks that an action has queued, such as the submission
+// of a form. Unlike a timer, a message is not delayed in a tab in the background.
 const afterTasks = `new Promise(resolve => {
   const {port1, port2} = new MessageChannel();
   port1.onmessage = () => resolve(true);

@@ -105,6 +105,7 @@ func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
 	_ = poll(limited, func() bool {
 		var of struct{ TargetInfo targetInfo }
 		err := b.conn.Call(limited, "", "Target.getTargetInfo", map[string]any{"targetId": t.target}, &of)
+		_ = b.subscription.Flush(limited)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return err != nil || of.TargetInfo.URL != "" && !t.loading
