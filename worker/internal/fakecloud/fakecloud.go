@@ -79,6 +79,7 @@ type Cloud struct {
 	profileAnswers map[profileOperation]Answer
 	profiles       map[uuid.UUID]cloudapi.ProfileConfig
 	slots          map[uuid.UUID]*slot // by session
+	ended          map[uuid.UUID]bool  // sessions whose end was reported
 	queue          []queued            // launches that wait for a slot, in order of arrival
 	limit          *int
 	next           time.Duration
@@ -106,7 +107,7 @@ func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
 	c := &Cloud{
 		onViolation: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
 		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, profileAnswers: map[profileOperation]Answer{}, callCounts: map[Operation]int{},
-		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{},
+		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{}, ended: map[uuid.UUID]bool{},
 	}
 	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	if r.Body.Ends != nil {
 		for _, end := range *r.Body.Ends {
 			if taken := c.slots[end.SessionId]; taken != nil && taken.machine == r.Body.MachineId {
-				delete(c.slots, end.SessionId)
+				c.end(end.SessionId)
 			}
 		}
 	}
@@ -87,12 +87,16 @@ func (c *Cloud) currentLimit() *sharedapi.Limited {
 	return &limit
 }
 
-// StartProfileSession turns a reserved slot into a running session.
+// StartProfileSession turns a reserved slot into a running session, unless the session has
+// ended.
 func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record(ctx, Call{Operation: Start, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, Start: r.Body})
 	id := r.Body.SessionId
+	if c.ended[id] {
+		return nil, fault.New(fault.Conflict, "The session has ended.")
+	}
 	taken := c.slots[id]
 	if taken == nil {
 		if c.full() {
@@ -122,11 +126,18 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
 		c.violation("session %s of profile %s was ended with profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
-	delete(c.slots, r.SessionId)
+	c.end(r.SessionId)
 	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
 	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: cloudapi.SessionReport{
 		SessionId: r.SessionId, Status: sharedapi.SessionStatus(*r.Body.Status), EndedAt: &now, EndReason: &reason,
 	}}, nil
+}
+
+// end releases the slot of a session. A start that arrives later is refused. The caller
+// holds the lock.
+func (c *Cloud) end(session uuid.UUID) {
+	delete(c.slots, session)
+	c.ended[session] = true
 }
 
 // endedBy reports whether a heartbeat that omits the slot ends it: the heartbeat is

@@ -238,15 +238,20 @@ func TestLaunch_AnswersSvcMethods(t *testing.T) {
 	assertNoSecrets(t, w)
 }
 
+// The worker gives up the report of the start and reports both start and end from its
+// journal. The cloud handles the report that was given up last.
 func TestLaunch_ClientDisconnectReleasesResources(t *testing.T) {
 	w := newFixture(t)
 	held, release := context.WithCancel(context.Background())
 	defer release()
-	w.cloud.Script(cloudtest.Start, cloudtest.Until(held))
+	w.cloud.Script(cloudtest.Start, func(http.ResponseWriter, *http.Request) { <-held.Done() })
 	conn := w.raw(t)
 	testenv.Eventually(t, "the report of the start", func() bool { return w.cloud.CallCount(cloudtest.Start) == 1 })
 	s := w.onlySession(t)
 	conn.Close()
+	testenv.Eventually(t, "the report of the end", func() bool { return len(w.cloud.Calls(cloudtest.End)) == 1 })
+	release()
+	testenv.Eventually(t, "the late report of the start", func() bool { return len(w.cloud.Calls(cloudtest.Start)) == 2 })
 	w.awaitEnd(t, s.ID, session.Killed, session.ClientClose)
 }
 
