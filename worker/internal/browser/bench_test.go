@@ -17,7 +17,8 @@ import (
 )
 
 // BenchmarkLaunch measures the time from the start to the first answer, compared
-// with a Chromium started without the launcher. Kills are not measured.
+// with a Chromium started without the launcher. Kills are not measured. The last case
+// measures the time from a crash until the worker knows of it.
 func BenchmarkLaunch(b *testing.B) {
 	dir, err := os.MkdirTemp("", "browser-bench-")
 	if err != nil {
@@ -60,6 +61,18 @@ func BenchmarkLaunch(b *testing.B) {
 		},
 		"headful": func(b *testing.B, n int) time.Duration {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("w", n), Build: builds[0]})
+		},
+		"crash": func(b *testing.B, n int) time.Duration {
+			br, err := l.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprint("c", n), Build: builds[0], Headless: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			start := time.Now()
+			if err := syscall.Kill(br.PID(), syscall.SIGKILL); err != nil {
+				b.Fatal(err)
+			}
+			<-br.Done()
+			return time.Since(start)
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
