@@ -87,8 +87,7 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 		age = max(time.Since(oldest), 0)
 	}
 	gauge(c.backlog, age.Seconds())
-	_, kept := w.files.Counts()
-	gauge(c.keptFiles, float64(kept))
+	gauge(c.keptFiles, float64(w.files.Kept()))
 	requested, resolved := w.policy.Denied()
 	send(c.egressDenied, prometheus.CounterValue, float64(requested), "requested")
 	send(c.egressDenied, prometheus.CounterValue, float64(resolved), "resolved")

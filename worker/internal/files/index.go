@@ -1,10 +1,10 @@
 package files
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,17 +59,21 @@ func (l *Launch) retain() error {
 }
 
 func (l *Launch) expired(now time.Time) bool {
+	at := l.expiry()
+	return !at.IsZero() && !now.Before(at)
+}
+
+// expiry returns when the files expire; zero before the launch has ended.
+func (l *Launch) expiry() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.expires.IsZero() && !now.Before(l.expires)
+	return l.expires
 }
 
 // load reads the files that an earlier worker has kept.
 func (s *Store) load(launchID string) (*Launch, error) {
-	l := &Launch{
-		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, sync: func(context.Context) {}, ended: true, keep: true, closed: make(chan struct{}),
-	}
+	l := s.newLaunch(launchID)
+	l.ended, l.keep = true, true
 	close(l.closed)
 	raw, err := os.ReadFile(filepath.Join(l.dir, indexName))
 	if err != nil {
@@ -108,30 +112,41 @@ func (s *Store) load(launchID string) (*Launch, error) {
 // than it must have, the oldest others.
 func (s *Store) Sweep() {
 	now := s.Clock.Now()
-	s.mu.Lock()
-	var kept []*Launch
-	for _, l := range s.sessions {
-		if _, runs := s.launches[l.ID]; !runs {
-			kept = append(kept, l)
-		}
-	}
-	s.mu.Unlock()
-	slices.SortFunc(kept, func(a, b *Launch) int { return a.expires.Compare(b.expires) })
-	for _, l := range kept {
-		expired := l.expired(now)
-		if !expired && s.hasSpace(0) {
-			return
+	for _, k := range s.kept() {
+		expired := !now.Before(k.expires)
+		if !expired && s.spare() >= 0 {
+			return // the others expire later
 		}
 		if !expired {
-			s.Log.Warn("kept files removed early: the disk is full", "launchId", l.ID, "sessionId", l.session)
+			s.Log.Warn("kept files removed early: the disk is full", "launchId", k.launch.ID, "sessionId", k.session)
 		}
-		s.mu.Lock()
-		delete(s.sessions, l.session)
-		s.mu.Unlock()
-		if err := os.RemoveAll(l.dir); err != nil {
-			s.Log.Error("failed to remove kept files", "launchId", l.ID, "error", err)
+		s.forget(k.session)
+		if err := k.launch.removeAll(); err != nil {
+			s.Log.Error("failed to remove kept files", "launchId", k.launch.ID, "error", err)
 		}
 	}
+}
+
+// keptLaunch is an ended launch whose files or recording are kept.
+type keptLaunch struct {
+	launch  *Launch
+	session uuid.UUID
+	expires time.Time
+}
+
+// kept returns the launches that are kept, in the order in which they expire.
+func (s *Store) kept() []keptLaunch {
+	s.mu.Lock()
+	all := maps.Clone(s.sessions)
+	s.mu.Unlock()
+	var kept []keptLaunch
+	for session, l := range all {
+		if expires := l.expiry(); !expires.IsZero() {
+			kept = append(kept, keptLaunch{l, session, expires})
+		}
+	}
+	slices.SortFunc(kept, func(a, b keptLaunch) int { return a.expires.Compare(b.expires) })
+	return kept
 }
 
 // sweepInterval is how often Run sweeps.

@@ -55,13 +55,18 @@ type Launch struct {
 // SharedDir returns the directory that the browser of a launch shares with the worker.
 func (s *Store) SharedDir(launchID string) string { return filepath.Join(s.Dir, launchID, sharedDir) }
 
+func (s *Store) newLaunch(id string) *Launch {
+	return &Launch{
+		ID: id, store: s, dir: filepath.Join(s.Dir, id), files: map[string]*File{}, changed: make(chan struct{}),
+		cancel: func(string) {}, sync: func(context.Context) {}, closed: make(chan struct{}),
+	}
+}
+
 // Create creates the directory of a launch. Downloads belong to uid, unless that is
 // negative. visible is the path of SharedDir as the browser sees it.
 func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err error) {
-	l := &Launch{
-		ID: launchID, store: s, dir: filepath.Join(s.Dir, launchID), uid: uid, files: map[string]*File{}, changed: make(chan struct{}),
-		cancel: func(string) {}, sync: func(context.Context) {}, visible: visible, closed: make(chan struct{}),
-	}
+	l := s.newLaunch(launchID)
+	l.uid, l.visible = uid, visible
 	if err := os.Mkdir(l.dir, 0o711); err != nil {
 		return nil, fmt.Errorf("files: %w", err)
 	}
@@ -83,9 +88,6 @@ func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err
 			return nil, err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.launches[launchID] = l
 	return l, nil
 }
 
@@ -97,15 +99,28 @@ func (l *Launch) path(below ...string) string {
 	return filepath.Join(append([]string{l.dir, sharedDir}, below...)...)
 }
 
-// Bind names the session of the launch, and says whether its files outlive it.
+// Bind names the session of the launch, and says whether its files outlive it. After an
+// error the launch has no session. Error: ErrEnded.
 func (l *Launch) Bind(session uuid.UUID, keep bool) error {
+	l.store.register(session, l)
+	err := l.bind(session, keep && l.store.Keeps())
+	if err != nil {
+		l.store.forget(session)
+	}
+	return err
+}
+
+func (l *Launch) bind(session uuid.UUID, keep bool) error {
 	l.mu.Lock()
-	l.session, l.keep = session, keep && l.store.Keeps()
+	defer l.mu.Unlock()
+	if l.ended { // Close does not know the session
+		return ErrEnded
+	}
+	l.session, l.keep = session, keep
 	err := l.save()
-	l.mu.Unlock()
-	l.store.mu.Lock()
-	defer l.store.mu.Unlock()
-	l.store.sessions[session] = l
+	if err != nil {
+		l.session, l.keep = uuid.Nil, false
+	}
 	return err
 }
 
@@ -193,7 +208,6 @@ func (l *Launch) Delete(id string) error {
 // they are kept.
 func (l *Launch) Close() error {
 	defer close(l.closed)
-	s := l.store
 	l.mu.Lock()
 	l.ended = true
 	for _, f := range l.files {
@@ -205,19 +219,18 @@ func (l *Launch) Close() error {
 	l.notify()
 	keep, session := l.keep || l.records, l.session
 	l.mu.Unlock()
-	var kept error
 	if keep {
-		kept = errors.Join(l.dropUnkept(), l.retain())
+		return errors.Join(l.dropUnkept(), l.retain())
 	}
-	s.mu.Lock()
-	delete(s.launches, l.ID)
-	if !keep {
-		delete(s.sessions, session)
-	}
-	s.mu.Unlock()
-	if keep {
-		return kept
-	}
+	l.store.forget(session)
+	return l.removeAll()
+}
+
+// removeAll removes the launch from the disk, and prevents that its index is saved again.
+func (l *Launch) removeAll() error {
+	l.mu.Lock()
+	l.keep, l.records = false, false
+	l.mu.Unlock()
 	if err := os.RemoveAll(l.dir); err != nil {
 		return fmt.Errorf("files: %w", err)
 	}

@@ -26,7 +26,11 @@ func (l *Launch) Record() (dir string, err error) {
 		return "", storeError(err)
 	}
 	l.records = true
-	return dir, l.save()
+	if err := l.save(); err != nil {
+		l.records = false
+		return "", errors.Join(err, os.Remove(dir))
+	}
+	return dir, nil
 }
 
 // CheckSpace returns an error if the launch cannot store more data. Errors: ErrQuota as
@@ -35,9 +39,7 @@ func (l *Launch) CheckSpace() error { return l.admit(0) }
 
 // Recording returns the directory of the recording of a session, which runs or has ended.
 func (s *Store) Recording(session uuid.UUID) (dir string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.sessions[session]
+	l, ok := s.find(session)
 	if !ok || l.expired(s.Clock.Now()) {
 		return "", false
 	}
@@ -48,9 +50,7 @@ func (s *Store) Recording(session uuid.UUID) (dir string, ok bool) {
 
 // RemoveRecording removes the recording of an ended session, which is stored elsewhere.
 func (s *Store) RemoveRecording(session uuid.UUID) error {
-	s.mu.Lock()
-	l, ok := s.sessions[session]
-	s.mu.Unlock()
+	l, ok := s.find(session)
 	if !ok {
 		return nil
 	}
@@ -67,10 +67,8 @@ func (s *Store) RemoveRecording(session uuid.UUID) error {
 	if keep {
 		return err
 	}
-	s.mu.Lock()
-	delete(s.sessions, session)
-	s.mu.Unlock()
-	return errors.Join(err, os.RemoveAll(l.dir))
+	s.forget(session)
+	return errors.Join(err, l.removeAll())
 }
 
 // hasFiles reports whether there can be files: not if only the recording has outlived the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,8 +34,7 @@ type Store struct {
 	work    sync.WaitGroup // checksums
 	hashing sync.Mutex     // one at a time
 
-	mu       sync.Mutex
-	launches map[string]*Launch    // running, by launch id
+	mu       sync.Mutex            // not held together with that of a launch
 	sessions map[uuid.UUID]*Launch // running and kept
 }
 
@@ -52,7 +52,7 @@ func Open(o Options) (*Store, error) {
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("files: %w", err)
 	}
-	return &Store{Options: o, launches: map[string]*Launch{}, sessions: map[uuid.UUID]*Launch{}}, nil
+	return &Store{Options: o, sessions: map[uuid.UUID]*Launch{}}, nil
 }
 
 // Load reads the kept files of an earlier worker and removes its other files. No launch
@@ -72,47 +72,45 @@ func (s *Store) Load() error {
 			errs = append(errs, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
 			continue
 		}
-		s.mu.Lock()
-		s.sessions[l.session] = l
-		s.mu.Unlock()
+		s.register(l.session, l)
 	}
 	s.Sweep()
 	return errors.Join(errs...)
 }
 
-// Keeps reports whether files can outlive their launch.
-func (s *Store) Keeps() bool { return s.Retention > 0 }
-
-// ByLaunch returns the files of a running launch.
-func (s *Store) ByLaunch(id string) (*Launch, bool) {
+func (s *Store) register(session uuid.UUID, l *Launch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.launches[id]
+	s.sessions[session] = l
+}
+
+func (s *Store) find(session uuid.UUID) (*Launch, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.sessions[session]
 	return l, ok
 }
 
-// BySession returns the files of a session, which runs or has kept them.
-func (s *Store) BySession(id uuid.UUID) (*Launch, bool) {
+func (s *Store) forget(session uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.sessions[id]
+	delete(s.sessions, session)
+}
+
+// Keeps reports whether files can outlive their launch.
+func (s *Store) Keeps() bool { return s.Retention > 0 }
+
+// BySession returns the files of a session, which runs or has kept them.
+func (s *Store) BySession(id uuid.UUID) (*Launch, bool) {
+	l, ok := s.find(id)
 	if ok && (l.expired(s.Clock.Now()) || !l.hasFiles()) {
 		return nil, false
 	}
 	return l, ok
 }
 
-// Counts returns the numbers of launches with files: running and kept.
-func (s *Store) Counts() (running, kept int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.sessions {
-		if _, runs := s.launches[l.ID]; !runs {
-			kept++
-		}
-	}
-	return len(s.launches), kept
-}
+// Kept returns the number of ended launches that are kept.
+func (s *Store) Kept() int { return len(s.kept()) }
 
 // Wait waits for work in the background. No launch may run.
 func (s *Store) Wait() { s.work.Wait() }
@@ -126,8 +124,14 @@ func (s *Store) free() (int64, error) {
 	return int64(stat.Bavail) * stat.Bsize, nil
 }
 
-// hasSpace reports whether the disk has space for this many more bytes.
-func (s *Store) hasSpace(more int64) bool {
+// spare returns how many more bytes the disk has space for; negative if it is full.
+func (s *Store) spare() int64 {
 	free, err := s.free()
-	return err != nil || free-more >= s.MinFree
+	if err != nil {
+		return math.MaxInt64
+	}
+	return free - s.MinFree
 }
+
+// hasSpace reports whether the disk has space for this many more bytes.
+func (s *Store) hasSpace(more int64) bool { return s.spare() >= more }

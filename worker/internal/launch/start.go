@@ -77,9 +77,13 @@ func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
 	if err == nil {
 		return nil
 	}
+	message := "The files of the browser could not be stored."
+	if !run.browser.Exit().At.IsZero() {
+		message = "The browser ended while it started."
+	}
 	s.stopBrowser(run)
 	run.resources.release()
-	return fault.Wrap(err, fault.Internal, "The files of the browser could not be stored.")
+	return fault.Wrap(err, fault.Internal, message)
 }
 
 // startCold starts a new browser for a launch.
