@@ -17,8 +17,9 @@ import (
 const (
 	captureTimeout  = 2 * time.Second // of one context
 	syncTimeout     = time.Second
-	quotaInterval   = 2 * time.Second // between measurements without progress of a download
-	downloadsQueued = 4096            // unread events
+	quotaInterval   = 2 * time.Second // between checks without progress of a download
+	recoverPause    = 10 * time.Second
+	downloadsQueued = 4096 // unread events
 )
 
 // createFiles creates the directory of the launch's downloads and uploads.
@@ -41,7 +42,10 @@ type downloads struct {
 	b    *Browser
 	work sync.WaitGroup
 
-	barriers chan chan struct{} // of sync
+	barriers   chan chan struct{} // of sync
+	progressed chan struct{}      // a download has progressed since the last check of the quota
+
+	recoverAgain <-chan time.Time // of follow
 
 	mu       sync.Mutex
 	closed   bool
@@ -49,7 +53,7 @@ type downloads struct {
 }
 
 func newDownloads(b *Browser) *downloads {
-	return &downloads{b: b, contexts: map[string]bool{"": true}, barriers: make(chan chan struct{})}
+	return &downloads{b: b, contexts: map[string]bool{"": true}, barriers: make(chan chan struct{}), progressed: make(chan struct{}, 1)}
 }
 
 // start begins to capture downloads. The returned function waits until it is in effect.
@@ -58,13 +62,18 @@ func (d *downloads) start(ctx context.Context) (wait func(context.Context) error
 		return func(context.Context) error { return nil }
 	}
 	d.b.files.Connect(d.requestCancel, d.sync)
-	events := d.b.conn.Subscribe(downloadsQueued, "Browser.downloadWillBegin", "Browser.downloadProgress")
+	events := d.subscribe()
 	d.work.Go(func() { d.follow(events) })
+	d.work.Go(d.watchQuota)
 	reply, err := d.b.conn.Send(ctx, "", "Browser.setDownloadBehavior", d.behavior(""))
 	if err != nil {
 		return func(context.Context) error { return err }
 	}
 	return func(ctx context.Context) error { return reply.Wait(ctx, nil) }
+}
+
+func (d *downloads) subscribe() *cdp.Subscription {
+	return d.b.conn.Subscribe(downloadsQueued, "Browser.downloadWillBegin", "Browser.downloadProgress")
 }
 
 // wait waits for all work; the connection must be closing.
@@ -176,28 +185,49 @@ type downloadEvent struct {
 
 // follow records the browser's events until its connection ends.
 func (d *downloads) follow(events *cdp.Subscription) {
-	ticker := time.NewTicker(quotaInterval)
-	defer ticker.Stop()
-	for {
+	for events != nil {
 		select {
 		case event, open := <-events.Events():
-			if !open {
-				if errors.Is(events.Err(), cdp.ErrLagged) {
-					d.b.l.log.Error("downloads progress faster than they can be recorded; later ones are not listed", "launchId", d.b.LaunchID)
-				}
-				return
+			if open {
+				d.record(event)
+			} else {
+				events = d.resume(events)
 			}
-			d.record(event)
 		case recorded := <-d.barriers:
 			for queued := len(events.Events()); queued > 0; queued-- {
-				if event, open := <-events.Events(); open {
-					d.record(event)
-				}
+				d.record(<-events.Events())
+			}
+			if events.Err() != nil {
+				events = d.resume(events)
 			}
 			close(recorded)
-		case <-ticker.C:
-			d.checkQuota()
+		case <-d.recoverAgain:
+			d.recover()
 		}
+	}
+}
+
+// resume records the rest of a subscription that has ended and, if events were lost, what
+// became of the downloads. It returns the next subscription, or nil if the connection has
+// ended.
+func (d *downloads) resume(ended *cdp.Subscription) *cdp.Subscription {
+	for event := range ended.Events() {
+		d.record(event)
+	}
+	if !errors.Is(ended.Err(), cdp.ErrLagged) {
+		return nil
+	}
+	d.b.l.log.Warn("events of downloads were lost; their files are looked up", "launchId", d.b.LaunchID)
+	events := d.subscribe()
+	d.recover()
+	return events
+}
+
+// recover records downloads whose events were lost before the present subscription.
+func (d *downloads) recover() {
+	d.recoverAgain = nil
+	if d.b.files.Recover() {
+		d.recoverAgain = time.After(recoverPause)
 	}
 }
 
@@ -219,7 +249,26 @@ func (d *downloads) record(event cdp.Event) {
 	default:
 		to.Progressed(e.GUID, int64(e.ReceivedBytes), int64(e.TotalBytes))
 	}
-	d.checkQuota()
+	select {
+	case d.progressed <- struct{}{}:
+	default: // it will be checked
+	}
+}
+
+// watchQuota checks the quota until the connection of the browser ends. It does not delay
+// the events.
+func (d *downloads) watchQuota() {
+	ticker := time.NewTicker(quotaInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-d.progressed:
+		case <-ticker.C:
+		case <-d.b.conn.Done():
+			return
+		}
+		d.checkQuota()
+	}
 }
 
 // checkQuota cancels downloads that exceed the quota. It ends a browser that exceeds the

@@ -7,8 +7,12 @@ import (
 	"path/filepath"
 )
 
-// hashStep is how many bytes are hashed before the file is looked up again.
-const hashStep = 16 << 20
+const (
+	// hashStep is how many bytes are hashed before the file is looked up again.
+	hashStep = 16 << 20
+	// maxSize limits the sizes that a browser reports, so that their sum is a number.
+	maxSize = 1 << 46
+)
 
 // has reports whether a file exists and will outlive this moment.
 func (l *Launch) has(id string) bool {
@@ -34,16 +38,22 @@ func (l *Launch) Downloading() bool {
 func (l *Launch) Began(id, address, suggested string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended || l.files[id] != nil || !idPattern().MatchString(id) {
+	l.begin(id, address, suggested)
+}
+
+// begin is Began. The caller holds the lock.
+func (l *Launch) begin(id, address, suggested string) {
+	if l.ended || l.files[id] != nil || l.discarded[id] || !idPattern().MatchString(id) {
 		return
 	}
 	if len(l.files) >= maxFiles {
 		l.store.Log.Warn("download canceled: the launch has too many files", "launchId", l.ID, "limit", maxFiles)
+		l.discarded[id] = true
 		l.cancel(id)
 		return
 	}
 	l.files[id] = &File{
-		ID: id, Name: SafeName(suggested), Source: Download, State: InProgress, Origin: originOf(address), CreatedAt: l.store.Clock.Now(), Stored: id,
+		ID: id, Name: SafeName(suggested), Source: Download, State: InProgress, Origin: originOf(address), CreatedAt: l.store.Clock.Now(), Stored: id, live: true,
 	}
 	l.notify()
 }
@@ -52,8 +62,14 @@ func (l *Launch) Began(id, address, suggested string) {
 func (l *Launch) Progressed(id string, received, total int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.files[id]; f != nil && f.State == InProgress {
-		f.Size, f.Total = max(received, 0), max(total, 0)
+	l.begin(id, "", "") // no effect, unless its begin was lost
+	f := l.files[id]
+	if f == nil || !f.live {
+		return
+	}
+	f.lost = false
+	if f.State == InProgress {
+		f.Size, f.Total = min(max(received, 0), maxSize), min(max(total, 0), maxSize)
 		l.notify()
 	}
 }
@@ -63,17 +79,21 @@ func (l *Launch) Progressed(id string, received, total int64) {
 func (l *Launch) Completed(id, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[id]
-	switch {
-	case f == nil || f.State == Complete || f.Source != Download:
-		return
-	case f.State != InProgress: // the worker has canceled it, too late
+	l.begin(id, "", "") // as in Progressed
+	switch f := l.files[id]; {
+	case f == nil:
+		l.removeDiscarded(id, path)
+	case f.live:
+		l.complete(f, storedName(id, path))
+	}
+}
+
+// complete records that the browser has stored a download. The caller holds the lock.
+func (l *Launch) complete(f *File, stored string) {
+	f.live, f.Stored = false, stored
+	if f.State != InProgress { // the worker has canceled it, too late
 		l.removeContent(f)
 		return
-	}
-	// Without the worker's settings Chromium names the file as the site suggests.
-	if name := filepath.Base(path); filepath.IsAbs(path) && CheckName(name) == "" {
-		f.Stored = name
 	}
 	f.State = Complete
 	content, err := l.open(f)
@@ -82,28 +102,54 @@ func (l *Launch) Completed(id, path string) {
 		err = ErrQuota
 	}
 	if err != nil {
-		l.store.Log.Warn("a completed download is not readable", "launchId", l.ID, "file", id, "error", err)
+		l.store.Log.Warn("a completed download is not readable", "launchId", l.ID, "file", f.ID, "error", err)
 		f.State = Failed
+		l.removeContent(f)
 		l.finish(f)
 		return
 	}
 	f.Size = content.size
 	l.finish(f)
-	l.store.work.Go(func() { l.hash(id, content) })
+	l.store.work.Go(func() { l.hash(f.ID, content) })
+}
+
+// storedName returns the name of a complete download in its directory. Without the
+// worker's settings Chromium names the file as the site suggests.
+func storedName(id, path string) string {
+	if name := filepath.Base(path); filepath.IsAbs(path) && CheckName(name) == "" {
+		return name
+	}
+	return id
 }
 
 // Stopped records that a download has ended without success.
 func (l *Launch) Stopped(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.files[id]
-	if f == nil || f.State == Complete || f.Source != Download {
-		return
+	switch f := l.files[id]; {
+	case f == nil:
+		l.removeDiscarded(id, "")
+	case f.live:
+		f.live = false
+		l.stop(f)
 	}
+}
+
+// stop records that a download has no content. The caller holds the lock.
+func (l *Launch) stop(f *File) {
 	l.removeContent(f)
 	if f.State == InProgress {
 		f.State = Canceled
 		l.finish(f)
+	}
+}
+
+// removeDiscarded removes what the browser has stored of a discarded download that has
+// ended. The caller holds the lock.
+func (l *Launch) removeDiscarded(id, path string) {
+	if l.discarded[id] {
+		delete(l.discarded, id)
+		l.removeContent(&File{ID: id, Source: Download, Stored: storedName(id, path)})
 	}
 }
 

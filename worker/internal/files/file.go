@@ -54,6 +54,9 @@ type File struct {
 	CreatedAt time.Time `json:"createdAt"`
 
 	Stored string `json:"stored"` // name in its directory
+
+	live bool // the browser has not reported the end of the download
+	lost bool // neither an event nor a file was found of a live download, so far
 }
 
 // Errors of this package.

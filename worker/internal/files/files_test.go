@@ -165,7 +165,7 @@ func TestSweep_RemovesOldestOnFullDisk(t *testing.T) {
 
 // TestQuota_CountsWhatBrowserWrites counts files other than downloads.
 func TestQuota_CountsWhatBrowserWrites(t *testing.T) {
-	s, _ := newStore(t, t.TempDir())
+	s, fake := newStore(t, t.TempDir())
 	l := create(t, s, "one")
 	if _, err := l.Add("a", 500_000, strings.NewReader(strings.Repeat("x", 500_000))); err != nil {
 		t.Fatal(err)
@@ -177,6 +177,7 @@ func TestQuota_CountsWhatBrowserWrites(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(deep, "own"), make([]byte, 500_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	fake.Advance(time.Second)
 	var quota *files.QuotaError
 	if _, err := l.Add("b", 100_000, strings.NewReader(strings.Repeat("x", 100_000))); !errors.As(err, &quota) || quota.Limit != 1<<20 || quota.Used < 1_000_000 {
 		t.Errorf("got %v", err)
@@ -205,6 +206,46 @@ func TestQuota_CountsWhatBrowserWrites(t *testing.T) {
 	if f, _ := l.Get("c"); f.State != files.QuotaExceeded {
 		t.Errorf("completed too late, the state is %s", f.State)
 	}
+}
+
+// TestQuota_FollowsKnownFiles counts known files at once, but measures the directory at most
+// once a second.
+func TestQuota_FollowsKnownFiles(t *testing.T) {
+	s, fake := newStore(t, t.TempDir())
+	l := create(t, s, "one")
+	assertState := func(id string, want files.State) {
+		t.Helper()
+		l.CheckQuota()
+		if f, _ := l.Get(id); f.State != want {
+			t.Errorf("%s is %s, want %s", id, f.State, want)
+		}
+	}
+	l.Began("a", "", "a")
+	assertState("a", files.InProgress)
+	own := filepath.Join(l.Shared(), "downloads", "own")
+	if err := os.WriteFile(own, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.Progressed("a", 600_000, 0)
+	assertState("a", files.InProgress)
+	l.Began("b", "", "b")
+	l.Progressed("b", 0, 500_000)
+	assertState("b", files.QuotaExceeded)
+	if _, err := l.Add("c", -1, strings.NewReader(strings.Repeat("x", 500_000))); !errors.Is(err, files.ErrQuota) {
+		t.Errorf("an upload that does not fit: %v", err)
+	}
+	if _, err := l.Add("c", -1, strings.NewReader(strings.Repeat("x", 400_000))); err != nil {
+		t.Errorf("an upload that fits: %v", err)
+	}
+	fake.Advance(time.Second)
+	assertState("a", files.QuotaExceeded)
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	fake.Advance(time.Second)
+	l.Began("d", "", "d")
+	l.Progressed("d", 600_000, 0)
+	assertState("d", files.InProgress)
 }
 
 func TestAdd_LeavesNothingOfAPart(t *testing.T) {

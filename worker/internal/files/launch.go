@@ -38,16 +38,18 @@ type Launch struct {
 	uid     int    // of the browser; -1: the worker's own
 	visible string // path of the shared directory, as the browser sees it
 
-	mu      sync.Mutex
-	files   map[string]*File
-	changed chan struct{} // closed at the next change
-	cancel  func(id string)
-	sync    func(context.Context)
-	ended   bool
-	session uuid.UUID // zero until Bind
-	keep    bool
-	records bool      // the launch has a recording, which outlives it
-	expires time.Time // of kept files after the end
+	mu        sync.Mutex
+	files     map[string]*File
+	discarded map[string]bool // live downloads that are not in files; what they store is removed
+	changed   chan struct{}   // closed at the next change
+	cancel    func(id string)
+	sync      func(context.Context)
+	ended     bool
+	session   uuid.UUID // zero until Bind
+	keep      bool
+	records   bool      // the launch has a recording, which outlives it
+	expires   time.Time // of kept files after the end
+	usage     usage
 
 	closed chan struct{} // closed with the end of Close
 }
@@ -57,7 +59,7 @@ func (s *Store) SharedDir(launchID string) string { return filepath.Join(s.Dir, 
 
 func (s *Store) newLaunch(id string) *Launch {
 	return &Launch{
-		ID: id, store: s, dir: filepath.Join(s.Dir, id), files: map[string]*File{}, changed: make(chan struct{}),
+		ID: id, store: s, dir: filepath.Join(s.Dir, id), files: map[string]*File{}, discarded: map[string]bool{}, changed: make(chan struct{}),
 		cancel: func(string) {}, sync: func(context.Context) {}, closed: make(chan struct{}),
 	}
 }
@@ -198,6 +200,9 @@ func (l *Launch) Delete(id string) error {
 		f.State = Canceled
 		l.cancel(id)
 	}
+	if f.live { // the browser may complete it before it learns of that
+		l.discarded[id] = true
+	}
 	l.removeContent(f)
 	delete(l.files, id)
 	l.notify()
@@ -215,6 +220,9 @@ func (l *Launch) Close() error {
 			f.State = Failed
 			l.removeContent(f)
 		}
+	}
+	for id := range l.discarded {
+		l.removeDiscarded(id, "")
 	}
 	l.notify()
 	keep, session := l.keep || l.records, l.session

@@ -81,3 +81,67 @@ func TestBind_IsOrderedWithClose(t *testing.T) {
 		}
 	}
 }
+
+// TestDelete_LeavesNothingOfDownload deletes downloads that the browser completes before it
+// learns of it.
+func TestDelete_LeavesNothingOfDownload(t *testing.T) {
+	for name, expected := range map[string]int64{"in progress": 7, "canceled for the quota": 2 << 20} {
+		for _, stored := range []string{"a", "named by the site"} {
+			t.Run(name+"/"+stored, func(t *testing.T) {
+				s, _ := newStore(t, t.TempDir())
+				l := create(t, s, "one")
+				downloads := filepath.Join(l.Shared(), "downloads")
+				l.Began("a", "https://example.com", "a.txt")
+				l.Progressed("a", 0, expected)
+				l.CheckQuota()
+				if err := l.Delete("a"); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(downloads, stored), []byte("content"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				l.Progressed("a", 3, 7)
+				l.Completed("a", "/svc/files/downloads/"+stored)
+				if left, _ := os.ReadDir(downloads); len(left) > 0 || len(l.List("")) > 0 {
+					t.Errorf("left %v, listed %v", left, l.List(""))
+				}
+			})
+		}
+	}
+}
+
+// TestClose_RemovesDeletedDownload ends a kept launch whose browser has completed a deleted
+// download and then ended.
+func TestClose_RemovesDeletedDownload(t *testing.T) {
+	s, _ := newStore(t, t.TempDir())
+	l := create(t, s, "one")
+	l.Began("a", "", "a.txt")
+	path := filepath.Join(l.Shared(), "downloads", "a")
+	err := errors.Join(l.Bind(uuid.New(), true), l.Delete("a"), os.WriteFile(path, []byte("content"), 0o600), l.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file is left")
+	}
+}
+
+// TestBegan_LeavesNothingBeyondLimit completes a download that was canceled because there
+// are too many files.
+func TestBegan_LeavesNothingBeyondLimit(t *testing.T) {
+	s, _ := newStore(t, t.TempDir())
+	l := create(t, s, "one")
+	for range 10_000 {
+		l.Began(uuid.NewString(), "", "x")
+	}
+	id := uuid.NewString()
+	l.Began(id, "", "x")
+	path := filepath.Join(l.Shared(), "downloads", id)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.Completed(id, path)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file is left")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"syscall"
+	"time"
 )
 
 const (
@@ -15,11 +16,22 @@ const (
 	// quotaSlack is how much a launch can exceed twice its quota before its downloads are
 	// stopped.
 	quotaSlack = 1 << 30
+	// measureInterval is the minimum between two measurements of a directory.
+	measureInterval = time.Second
 )
 
 var errTooManyEntries = errors.New("too many entries")
 
-// Usage returns how many bytes of the disk the files of the launch occupy, including
+// usage is what the files of a launch occupy, in bytes. Between two measurements of the
+// directory it follows the sizes of known files.
+type usage struct {
+	at        time.Time // of the measurement
+	measured  int64
+	known     int64 // at the measurement
+	uploading int64 // of uploads that are not complete
+}
+
+// Usage measures how many bytes of the disk the files of the launch occupy, including
 // those that the browser has created without downloading them.
 func (l *Launch) Usage() int64 {
 	top, err := os.OpenRoot(l.dir)
@@ -50,28 +62,64 @@ func (l *Launch) Usage() int64 {
 	return used
 }
 
+// measure measures the directory, unless that was done within measureInterval.
+func (l *Launch) measure() {
+	now := l.store.Clock.Now()
+	l.mu.Lock()
+	if now.Sub(l.usage.at) < measureInterval {
+		l.mu.Unlock()
+		return
+	}
+	l.usage.at = now
+	before := l.known()
+	l.mu.Unlock()
+	measured := l.Usage()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// What was added or removed meanwhile is rather counted too low than twice.
+	l.usage.measured, l.usage.known = measured, max(before, l.known())
+}
+
+// known returns the bytes of all known files. The caller holds the lock.
+func (l *Launch) known() int64 {
+	sum := l.usage.uploading
+	for _, f := range l.files {
+		sum += f.Size
+	}
+	return sum
+}
+
+// used returns what the files occupy. The caller holds the lock.
+func (l *Launch) used() int64 {
+	grown := l.known() - l.usage.known
+	if grown > math.MaxInt64-l.usage.measured {
+		return math.MaxInt64
+	}
+	return max(l.usage.measured+grown, 0)
+}
+
 // CheckQuota cancels the downloads that exceed the quota or fill the disk. It reports
 // whether the files exceed the quota so far that the browser must have written them by
 // itself.
 func (l *Launch) CheckQuota() (broken bool) {
-	used, hasSpace := l.Usage(), l.store.hasSpace(0)
+	l.measure()
+	quota, spare := l.store.Quota, l.store.spare()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	over := l.store.Quota > 0 && used > l.store.Quota
+	used := l.used()
 	for _, f := range l.files {
 		if f.State != InProgress {
 			continue
 		}
-		// The rest of a download of known size does not fit either.
-		expected := l.store.Quota > 0 && f.Total > 0 && used+f.Total-f.Size > l.store.Quota
+		rest := max(f.Total-f.Size, 0) // of a download of known size
 		switch {
-		case over || expected:
+		case quota > 0 && rest > quota-used:
 			l.refuse(f, QuotaExceeded, used)
-		case !hasSpace || f.Total > 0 && !l.store.hasSpace(f.Total-f.Size):
+		case rest > spare:
 			l.refuse(f, DiskFull, used)
 		}
 	}
-	return over && used/2 > l.store.Quota+quotaSlack/2
+	return quota > 0 && l.usage.measured/2 > quota+quotaSlack/2
 }
 
 // refuse cancels a download. The caller holds the lock.
@@ -86,11 +134,15 @@ func (l *Launch) refuse(f *File, state State, used int64) {
 // admit returns an error if this many more bytes do not fit.
 func (l *Launch) admit(more int64) error {
 	if quota := l.store.Quota; quota > 0 {
-		if used := l.Usage(); used+more > quota {
+		l.measure()
+		l.mu.Lock()
+		used := l.used()
+		l.mu.Unlock()
+		if more > quota-used {
 			return &QuotaError{Used: used, Limit: quota}
 		}
 	}
-	if !l.store.hasSpace(more) {
+	if more > l.store.spare() {
 		return ErrDiskFull
 	}
 	return nil

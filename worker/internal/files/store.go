@@ -132,6 +132,3 @@ func (s *Store) spare() int64 {
 	}
 	return free - s.MinFree
 }
-
-// hasSpace reports whether the disk has space for this many more bytes.
-func (s *Store) hasSpace(more int64) bool { return s.spare() >= more }

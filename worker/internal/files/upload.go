@@ -20,27 +20,24 @@ const quotaStep = 16 << 20
 // the expected size, or negative. The file appears when it is complete. Errors: ErrQuota
 // as *QuotaError, ErrDiskFull, ErrEnded, those of content.
 func (l *Launch) Add(name string, size int64, content io.Reader) (_ File, err error) {
-	if l.hasEnded() {
-		return File{}, ErrEnded
-	}
-	id := uuid.NewString()
+	id, written := uuid.NewString(), int64(0)
 	partial := filepath.Join(l.dir, "partial-"+id)
-	f, err := os.OpenFile(partial, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := l.createPartial(partial)
 	if err != nil {
-		return File{}, storeError(err)
+		return File{}, err
 	}
 	defer func() {
 		_ = f.Close()
 		if err != nil {
 			_ = os.Remove(partial)
+			l.countUpload(-written)
 		}
 	}()
 	if err := l.admit(max(size, 0)); err != nil {
 		return File{}, err
 	}
 	sum := sha256.New()
-	written, err := l.copy(io.MultiWriter(f, sum), content)
-	if err != nil {
+	if written, err = l.copy(io.MultiWriter(f, sum), content); err != nil {
 		return File{}, err
 	}
 	if err := f.Chmod(0o444); err != nil {
@@ -53,10 +50,25 @@ func (l *Launch) Add(name string, size int64, content io.Reader) (_ File, err er
 	return added, l.publish(partial, &added)
 }
 
-func (l *Launch) hasEnded() bool {
+// createPartial creates the file of an upload, unless the launch has ended: Close removes it.
+func (l *Launch) createPartial(path string) (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended
+	if l.ended {
+		return nil, ErrEnded
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return f, nil
+}
+
+// countUpload counts bytes of uploads in progress for the quota.
+func (l *Launch) countUpload(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.usage.uploading += bytes
 }
 
 // copy copies an upload and checks the quota meanwhile.
@@ -64,6 +76,7 @@ func (l *Launch) copy(to io.Writer, content io.Reader) (written int64, err error
 	for {
 		n, err := io.CopyN(to, content, quotaStep)
 		written += n
+		l.countUpload(n)
 		switch {
 		case errors.Is(err, io.EOF):
 			return written, l.admit(0)
@@ -76,7 +89,8 @@ func (l *Launch) copy(to io.Writer, content io.Reader) (written int64, err error
 	}
 }
 
-// publish moves a complete upload to where the browser sees it.
+// publish moves a complete upload to where the browser sees it. After an error it is not
+// there.
 func (l *Launch) publish(partial string, f *File) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,9 +119,15 @@ func (l *Launch) publish(partial string, f *File) error {
 		return storeError(err)
 	}
 	l.files[f.ID] = f
+	if err := l.save(); err != nil {
+		delete(l.files, f.ID)
+		l.removeContent(f)
+		return err
+	}
+	l.usage.uploading -= f.Size
 	l.store.Metrics.countEnd(f)
 	l.notify()
-	return l.save()
+	return nil
 }
 
 func storeError(err error) error {
