@@ -9,6 +9,8 @@ package files
 
 import (
 	"errors"
+	"fmt"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -107,6 +109,18 @@ func SafeName(name string) string {
 	if name == "" || name == "." || name == ".." {
 		return "download"
 	}
+	return name
+}
+
+// UniqueName returns a name that is not used yet, also where letter case does not count, and
+// adds it to the used ones. Names get numbers as in Chromium.
+func UniqueName(name string, used map[string]bool) string {
+	suffix := path.Ext(name)
+	base := strings.TrimSuffix(name, suffix)
+	for n := 1; used[strings.ToLower(name)]; n++ {
+		name = fmt.Sprintf("%s (%d)%s", base, n, suffix)
+	}
+	used[strings.ToLower(name)] = true
 	return name
 }
 
