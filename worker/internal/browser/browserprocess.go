@@ -86,7 +86,7 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	b.conn = cdp.New(made.toWorker, made.fromWorker)
 	b.conn.OnCall(b.freezer.hold)
 	b.downloads = newDownloads(b)
-	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID))
+	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID), b.killNow)
 	return nil
 }
 

@@ -13,78 +13,20 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// settingTimeout limits the time to apply the settings to one page.
-const settingTimeout = 10 * time.Second
-
-type setting struct {
-	method string
-	params any
-}
-
-// defaultLocale is the locale of a browser without locale settings.
-const defaultLocale = "en-US"
-
-type object = map[string]any
-
-// needsEmulation reports whether pages need settings that switches cannot make.
-// Otherwise the worker attaches to no page, so that it does not interfere with
-// clients.
-func needsEmulation(s *Spec) bool {
-	return len(pageSettings(s)) > 0 || len(frameSettings(s)) > 0 || len(s.Permissions) > 0
-}
-
-// pageSettings apply to a page with all its frames.
-func pageSettings(s *Spec) []setting {
-	var out []setting
-	if s.emulatesMetrics() {
-		out = append(out, setting{"Emulation.setDeviceMetricsOverride", deviceMetrics(s)})
-	}
-	if s.HasTouch {
-		out = append(out, setting{"Emulation.setTouchEmulationEnabled", object{"enabled": true, "maxTouchPoints": 5}})
-	}
-	if g := s.Geolocation; g != nil {
-		out = append(out, setting{"Emulation.setGeolocationOverride",
-			object{"latitude": g.Latitude, "longitude": g.Longitude, "accuracy": g.Accuracy}})
-	}
-	return out
-}
-
-func deviceMetrics(s *Spec) object {
-	m := object{"width": 0, "height": 0, "deviceScaleFactor": s.DeviceScaleFactor, "mobile": s.IsMobile}
-	if s.Viewport != nil {
-		m["width"], m["height"] = s.Viewport.Width, s.Viewport.Height
-	}
-	screen := s.Screen
-	if screen == nil && s.IsMobile {
-		screen = s.Viewport
-	}
-	if screen != nil {
-		m["screenWidth"], m["screenHeight"] = screen.Width, screen.Height
-	}
-	return m
-}
-
-// frameSettings must be applied again in each out-of-process frame.
-func frameSettings(s *Spec) []setting {
-	var out []setting
-	if s.Locale != "" && s.Locale != defaultLocale {
-		out = append(out, setting{"Emulation.setLocaleOverride", object{"locale": s.Locale}})
-	}
-	if len(s.ExtraHTTPHeaders) > 0 {
-		out = append(out,
-			setting{"Network.enable", object{"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}},
-			setting{"Network.setExtraHTTPHeaders", object{"headers": s.ExtraHTTPHeaders}})
-	}
-	return out
-}
+const (
+	settingTimeout = 10 * time.Second // to apply the settings to one page
+	targetQueue    = 4096             // unread events
+)
 
 // emulator applies settings to every page before its first script runs, no
 // matter which client opens it: targets wait at creation until their settings
 // are applied. It does nothing before start.
 type emulator struct {
-	conn *cdp.Conn
-	log  *slog.Logger
-	work sync.WaitGroup
+	conn  *cdp.Conn
+	log   *slog.Logger
+	end   func() // ends the browser without waiting
+	queue int    // unread events
+	work  sync.WaitGroup
 
 	// The settings to apply; set by start.
 	page, frame []setting
@@ -112,8 +54,11 @@ type attachedEvent struct {
 	} `json:"targetInfo"`
 }
 
-func newEmulator(conn *cdp.Conn, log *slog.Logger) *emulator {
-	return &emulator{conn: conn, log: log, firstPage: make(chan error, 1), granted: map[string]bool{}, ready: map[string]chan string{}}
+func newEmulator(conn *cdp.Conn, log *slog.Logger, end func()) *emulator {
+	return &emulator{
+		conn: conn, log: log, end: end, queue: targetQueue,
+		firstPage: make(chan error, 1), granted: map[string]bool{}, ready: map[string]chan string{},
+	}
 }
 
 // start attaches to the browser's existing and future pages. It returns when the
@@ -206,7 +151,7 @@ func (e *emulator) subscribe() bool {
 	if e.closed {
 		return false
 	}
-	e.events = e.conn.Subscribe(4096, "Target.attachedToTarget", "Target.detachedFromTarget")
+	e.events = e.conn.Subscribe(e.queue, "Target.attachedToTarget", "Target.detachedFromTarget")
 	e.work.Go(e.loop)
 	return true
 }
@@ -243,13 +188,11 @@ func (e *emulator) loop() {
 		}
 		e.work.Go(func() { e.apply(a, ready) })
 	}
-	if err := e.events.Err(); errors.Is(err, cdp.ErrLagged) {
-		// Detaching resumes every page that still waits.
-		e.log.Error("pages opened faster than settings could be applied; later pages have none")
-		ctx, cancel := context.WithTimeout(context.Background(), settingTimeout)
-		defer cancel()
-		off := object{"autoAttach": false, "waitForDebuggerOnStart": false, "flatten": true}
-		_ = e.conn.Call(ctx, "", "Target.setAutoAttach", off, nil)
+	if errors.Is(e.events.Err(), cdp.ErrLagged) {
+		// Only the lost events name the sessions of targets that wait now. A detach would
+		// resume them, without settings.
+		e.log.Error("browser ended: pages opened faster than settings could be applied")
+		e.end()
 	}
 }
 
@@ -301,15 +244,17 @@ func (e *emulator) grantPermissions(ctx context.Context, browserContext string) 
 		return
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.granted[browserContext] {
+	granted := e.granted[browserContext]
+	e.mu.Unlock()
+	if granted {
 		return
 	}
 	params := object{"permissions": e.permissions, "browserContextId": browserContext}
-	err := e.conn.Call(ctx, "", "Browser.grantPermissions", params, nil)
-	if err != nil {
+	if err := e.conn.Call(ctx, "", "Browser.grantPermissions", params, nil); err != nil {
 		e.log.Warn("failed to grant permissions", "error", err)
 		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.granted[browserContext] = true
 }

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
 // displaySocket returns the socket of a browser's display.
@@ -110,6 +114,73 @@ func TestExit_AfterClientClose(t *testing.T) {
 			t.Errorf("exit of %s %+v, want code 0", build.Engine, e)
 		}
 		eventually(t, 5*time.Second, "the connection's end", func() bool { return b.CDP().Err() != nil })
+	}
+}
+
+// TestKill_SavesDataOfManyBrowsers ends browsers at once. Half of them are already exiting,
+// because a client has closed them.
+func TestKill_SavesDataOfManyBrowsers(t *testing.T) {
+	r := newIsolatedFixture(t)
+	server, moved := startEgress(t)
+	browsers := make([]*browser.Browser, testenv.Depth(10, 30))
+	var work sync.WaitGroup
+	for first := range 2 {
+		work.Go(func() {
+			for i := first; i < len(browsers); i += 2 {
+				spec := r.spec(fmt.Sprintf("data-%d", i))
+				spec.Data, spec.ProxyServer, spec.OnProxyListener = newDirectoryData(t), server, moved
+				var err error
+				if browsers[i], err = r.Launch(t.Context(), spec); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if t.Failed() {
+		return
+	}
+	clients := make([]client, len(browsers))
+	for i, b := range browsers {
+		clients[i] = dial(t, b)
+	}
+	for i, b := range browsers {
+		work.Go(func() {
+			if i%2 == 0 {
+				if err := clients[i].Call(t.Context(), "", "Browser.close", nil, nil); err != nil && !errors.Is(err, cdp.ErrClosed) {
+					t.Error(err)
+				}
+				<-b.CDP().Done()
+			}
+			if err := errors.Join(b.Kill(context.Background()), b.SaveError()); err != nil {
+				t.Errorf("%s: %v", b.LaunchID, err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// closesFirst is a browser that answers every call but Browser.close, at which it closes
+// its control connection, writes its data and exits.
+const closesFirst = `exec bash -c 'echo "DevTools listening on ws://127.0.0.1:1/devtools/browser/x" >&2
+while IFS= read -r -d "" call <&3; do
+	[[ $call =~ \"id\":([0-9]+) ]]
+	if [[ $call == *Browser.close* ]]; then break; fi
+	printf "{\"id\":%s,\"result\":{}}\0" "${BASH_REMATCH[1]}" >&4
+done
+exec 3<&- 4>&-
+sleep 0.3; echo written >"$0/state"' "$(printf "%s\n" "$@" | sed -n "s/^--user-data-dir=//p")"`
+
+func TestKill_AwaitsBrowserAfterEndOfConnection(t *testing.T) {
+	r, data := newFixture(t), newDirectoryData(t)
+	spec := r.spec("closes-first")
+	spec.Build.Path, spec.Data = script(t, closesFirst), data
+	b := r.launch(t, spec)
+	if err := errors.Join(b.Kill(t.Context()), b.SaveError()); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := os.ReadFile(filepath.Join(data.dir, "state")); err != nil || string(state) != "written\n" {
+		t.Errorf("saved %q: %v", state, err)
 	}
 }
 

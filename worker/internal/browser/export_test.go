@@ -13,6 +13,15 @@ func SetSerialClose(l *Launcher, within time.Duration) {
 // SetNewBuildWait sets how long Find waits for new executables.
 func SetNewBuildWait(f *Finder, limit time.Duration) { f.newBuildWait = limit }
 
+// SetTargetQueue sets how many events of targets a warm browser queues.
+func SetTargetQueue(b *Browser, size int) { b.emul.queue = size }
+
+// HoldSettings makes events of targets wait until release is called.
+func HoldSettings(b *Browser) (release func()) {
+	b.emul.mu.Lock()
+	return b.emul.mu.Unlock
+}
+
 // ChangeTimezone is Browser.changeTimezone.
 func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
 	return b.changeTimezone(ctx, zone)

@@ -1,0 +1,63 @@
+package browser
+
+type setting struct {
+	method string
+	params any
+}
+
+// defaultLocale is the locale of a browser without locale settings.
+const defaultLocale = "en-US"
+
+type object = map[string]any
+
+// needsEmulation reports whether pages need settings that switches cannot make.
+// Otherwise the worker attaches to no page, so that it does not interfere with
+// clients.
+func needsEmulation(s *Spec) bool {
+	return len(pageSettings(s)) > 0 || len(frameSettings(s)) > 0 || len(s.Permissions) > 0
+}
+
+// pageSettings apply to a page with all its frames.
+func pageSettings(s *Spec) []setting {
+	var out []setting
+	if s.emulatesMetrics() {
+		out = append(out, setting{"Emulation.setDeviceMetricsOverride", deviceMetrics(s)})
+	}
+	if s.HasTouch {
+		out = append(out, setting{"Emulation.setTouchEmulationEnabled", object{"enabled": true, "maxTouchPoints": 5}})
+	}
+	if g := s.Geolocation; g != nil {
+		out = append(out, setting{"Emulation.setGeolocationOverride",
+			object{"latitude": g.Latitude, "longitude": g.Longitude, "accuracy": g.Accuracy}})
+	}
+	return out
+}
+
+func deviceMetrics(s *Spec) object {
+	m := object{"width": 0, "height": 0, "deviceScaleFactor": s.DeviceScaleFactor, "mobile": s.IsMobile}
+	if s.Viewport != nil {
+		m["width"], m["height"] = s.Viewport.Width, s.Viewport.Height
+	}
+	screen := s.Screen
+	if screen == nil && s.IsMobile {
+		screen = s.Viewport
+	}
+	if screen != nil {
+		m["screenWidth"], m["screenHeight"] = screen.Width, screen.Height
+	}
+	return m
+}
+
+// frameSettings must be applied again in each out-of-process frame.
+func frameSettings(s *Spec) []setting {
+	var out []setting
+	if s.Locale != "" && s.Locale != defaultLocale {
+		out = append(out, setting{"Emulation.setLocaleOverride", object{"locale": s.Locale}})
+	}
+	if len(s.ExtraHTTPHeaders) > 0 {
+		out = append(out,
+			setting{"Network.enable", object{"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}},
+			setting{"Network.setExtraHTTPHeaders", object{"headers": s.ExtraHTTPHeaders}})
+	}
+	return out
+}
