@@ -94,6 +94,29 @@ func TestFiles_ReachClients(t *testing.T) {
 	}
 }
 
+// TestFiles_PlaywrightReportsUnreadableDirectory chooses a directory that the browser cannot
+// read. Playwright repeats such a call until its timeout, unless an evaluation fails.
+func TestFiles_PlaywrightReportsUnreadableDirectory(t *testing.T) {
+	t.Parallel()
+	env := newTestEnv(t)
+	session := env.worker.launch(t, env.newLaunchRequest(t, true))
+	var got struct {
+		Directory string
+		Errors    []string
+		Sum       int
+		Uploaded  string
+	}
+	runScript(t, "directory", map[string]any{"endpoint": *session.WebSocketDebuggerUrl}, &got)
+	for _, text := range got.Errors {
+		if !strings.Contains(text, fmt.Sprintf("The browser has no file %q", got.Directory)) {
+			t.Errorf("got the error %q", text)
+		}
+	}
+	if len(got.Errors) != 3 || got.Sum != 42 || got.Uploaded != "content" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestFiles_LargeDownloadNeedsNoMemory follows a large download to its end and compares
 // the worker's memory. The quick run has a smaller file.
 func TestFiles_LargeDownloadNeedsNoMemory(t *testing.T) {

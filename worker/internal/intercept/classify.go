@@ -20,6 +20,7 @@ const (
 	setPageDownloads = "Page.setDownloadBehavior"
 	loadExtension    = "Extensions.loadUnpacked"
 	closeBrowser     = "Browser.close"
+	callFunction     = "Runtime.callFunctionOn" // after a refused path
 
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
@@ -38,6 +39,7 @@ const (
 	forWorker                      // its method begins with Svc.
 	intercepted                    // Calls handles it
 	aboutHandover                  // likewise, with an answer that may come later
+	evaluation                     // Calls handles it after a refused path; else it is for the browser
 )
 
 // classify finds the recipient from the beginning of a message, a JSON object.
@@ -155,7 +157,7 @@ func (s *scanner) classifyMethod() recipient {
 		n := min(len(begun), len(name))
 		return string(begun[:n]) == name[:n]
 	}
-	if mayBe(MethodPrefix) || slices.ContainsFunc(interceptedMethods, mayBe) {
+	if mayBe(MethodPrefix) || mayBe(callFunction) || slices.ContainsFunc(interceptedMethods, mayBe) {
 		return undecided
 	}
 	if bytes.IndexByte(begun, '\\') >= 0 {
@@ -168,6 +170,8 @@ func recipientOf(method string) recipient {
 	switch {
 	case slices.Contains(interceptedMethods, method):
 		return intercepted
+	case method == callFunction:
+		return evaluation
 	case method == requestHuman, method == cancelHuman:
 		return aboutHandover
 	case strings.HasPrefix(method, MethodPrefix):

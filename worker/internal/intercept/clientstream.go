@@ -182,7 +182,7 @@ func (b *ClientStream) unmask(p []byte, at int64) int {
 // more of the message has arrived.
 func (b *ClientStream) classifyMessage() {
 	b.nextLook = len(b.unmasked) + len(b.unmasked)/8
-	v := classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
+	v := b.calls.classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
 	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxUndecided) {
 		v = forBrowser
 	}

@@ -18,6 +18,7 @@ func TestClassify_FindsRecipient(t *testing.T) {
 		`{"params":{"method":"Browser.x","a":[1,{"b":"}"}]},"method":"Svc."}`:         forWorker,
 		`{"id":1,"method":"\u0053vc.a"}`:                                              forWorker,
 		`{"id":1,"m\u0065thod":"Svc.a"}`:                                              forWorker,
+		`{"id":1,"method":"Runtime.callFunctionOn"}`:                                  evaluation,
 		`{"id":1,"method":"Browser.getVersion"}`:                                      forBrowser,
 		`{"id":1,"method":"Svc"}`:                                                     forBrowser,
 		`{"id":1,"method":"svc.a"}`:                                                   forBrowser,

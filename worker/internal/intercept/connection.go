@@ -33,7 +33,8 @@ type Connection struct {
 	Reply func(answer []byte) error
 
 	calls   *Calls
-	pending atomic.Int32   // len(awaited)
+	pending atomic.Int32 // len(awaited)
+	refused atomic.Pointer[refusal]
 	replies sync.WaitGroup // answers that are sent later
 
 	mu        sync.Mutex
@@ -76,7 +77,7 @@ func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
 		return m.Raw, nil
 	}
 	payload := m.Payload()
-	switch classify(payload[:min(len(payload), maxPrefix)]) {
+	switch n.classify(payload[:min(len(payload), maxPrefix)]) {
 	case aboutHandover:
 		return nil, nil
 	case intercepted:
@@ -98,7 +99,7 @@ func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
 func (n *Connection) isForBrowser(raw []byte) bool {
 	h, size, _ := wsframe.ReadHeader(raw) // its reader has validated the header
 	head := raw[size:min(len(raw), size+int(min(h.Payload, firstLook)))]
-	v := classify(h.Unmask(make([]byte, 0, firstLook), head, 0))
+	v := n.classify(h.Unmask(make([]byte, 0, firstLook), head, 0))
 	return v == forBrowser || v == forWorker
 }
 
@@ -183,9 +184,11 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		}
 		for _, path := range files {
 			if text := n.calls.checkFile(path); text != "" {
-				return nil, m.refuse(text)
+				return nil, n.refusePath(m, text)
 			}
 		}
+	case callFunction:
+		return nil, n.throwRefusal(m)
 	case setDownloads:
 		return n.setDownloads(m, params), nil
 	case setPageDownloads:

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -181,6 +183,47 @@ func TestConnection_AnswersErrors(t *testing.T) {
 			t.Errorf("%s\nforwarded %q", diff, forward)
 		}
 	}
+}
+
+// TestConnection_ThrowsRefusedDirectory sends the calls of Playwright for a directory.
+func TestConnection_ThrowsRefusedDirectory(t *testing.T) {
+	const (
+		choose  = `{"id":3,"method":"DOM.setFileInputFiles","params":{"files":["/gone"],"objectId":"1"},"sessionId":"S"}`
+		prepare = `{"id":4,"method":"Runtime.callFunctionOn","params":{"arguments":[{"value":{"o":[{"k":"multiple","v":{"v":"undefined"}},{"k":"directoryUpload","v":true}]}}]},"sessionId":"S"}`
+	)
+	synctest.Test(t, func(t *testing.T) {
+		s := newFixture().connect()
+		send := func(message string) (browser, client string) { return s.send(t, message, 1<<20, 1<<20) }
+		assertForwarded := func(when, message string) {
+			t.Helper()
+			if browser, client := send(message); browser != message || client != "" {
+				t.Errorf("%s: the browser got %q, the client %q", when, browser, client)
+			}
+		}
+		assertForwarded("before a refusal", prepare)
+		send(choose)
+		assertForwarded("in another session", strings.Replace(prepare, `"S"`, `"T"`, 1))
+		assertForwarded("for files", strings.Replace(prepare, `"v":true`, `"v":false`, 1))
+		if s.in.areForBrowser(inParts(prepare, 1<<20, false)) {
+			t.Error("the event loop forwards the call")
+		}
+		browser, client := send(prepare)
+		var answer struct {
+			ID        int
+			SessionID string
+			Result    struct {
+				ExceptionDetails struct{ Exception struct{ Description string } }
+			}
+		}
+		if err := json.Unmarshal([]byte(client), &answer); err != nil || answer.ID != 4 || answer.SessionID != "S" || browser != "" ||
+			!strings.HasPrefix(answer.Result.ExceptionDetails.Exception.Description, `Error: The browser has no file "/gone"`) {
+			t.Errorf("the browser got %q, the client %q", browser, client)
+		}
+		assertForwarded("the second time", prepare)
+		send(choose)
+		time.Sleep(refusalLifetime)
+		assertForwarded("later", prepare)
+	})
 }
 
 func TestConnection_ClosesProxyWithContext(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 func FuzzClassify(f *testing.F) {
 	for _, message := range []string{
 		svcCall, `{"method":"Svc.x","id":1}`, `{"params":{"method":"Svc.x"},"method":"Page.x"}`, `{"id":1,"m\u0065thod":"\u0053vc.a"}`, `{"method":["Svc.a"]}`,
-		`{"method":"Sv"}`, `{"id":1,"method":"Target.createBrowserContext","params":{}}`, `{"method":"DOM.setFileInputFile"}`, `{"method":"Target.disposeBrowserC\u006fntext"}`, `{"method":"Svc"}`, `{"a":-1.5e+9,"b":[{},"]"],"c":null,"method":"Svc."}`, `{}`, `[{"method":"Svc.a"}]`, `{"method":"Svc\u002e"}`, `{"method":"\`, `{"method" "Svc.x"}`, "\ufeff" + svcCall,
+		`{"method":"Sv"}`, `{"id":1,"method":"Target.createBrowserContext","params":{}}`, `{"method":"DOM.setFileInputFile"}`, `{"id":1,"method":"Runtime.callFunctionOn"}`, `{"method":"Target.disposeBrowserC\u006fntext"}`, `{"method":"Svc"}`, `{"a":-1.5e+9,"b":[{},"]"],"c":null,"method":"Svc."}`, `{}`, `[{"method":"Svc.a"}]`, `{"method":"Svc\u002e"}`, `{"method":"\`, `{"method" "Svc.x"}`, "\ufeff" + svcCall,
 		`{"method":"Page.x","method":"Svc.x"}`, `{"Method":"Svc.x"}`, `{"id":"\"","method":"Svc.a"}`, `{"id":"\\","method":"Svc.a"}`,
 	} {
 		f.Add([]byte(message))

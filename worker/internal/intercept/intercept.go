@@ -8,7 +8,7 @@
 //     the URL before the settings can be applied, so this opens a blank page, which the
 //     worker navigates. The servers of /json/new do the same.
 //   - DOM.setFileInputFiles with a path that the browser cannot read. Chromium would
-//     put an empty file into the page.
+//     put an empty file into the page. Runtime.callFunctionOn after that: see directory.go.
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
 //     Clients name paths of their own machine; the browser stores downloads in the
 //     directory of the launch instead, each with its guid as its name.

@@ -81,7 +81,7 @@ func (b *ClientStream) areForBrowser(p []byte) bool {
 		end := size + int(h.Payload)
 		first := h.Unmask(b.unmasked[:0], p[size:min(end, size+firstLook)], 0)
 		b.unmasked = first[:0]
-		if classify(first) != forBrowser {
+		if b.calls.classify(first) != forBrowser {
 			return false
 		}
 		p = p[end:]
