@@ -79,7 +79,7 @@ func run(ctx context.Context) (err error) {
 	logf("Starting the cloud with PostgreSQL (data and logs in %s)", dataDir())
 	logf("For local use only: sign-up is open and plans are free (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
 	if err := programs.Start(ctx, program("cloud", cloudURL(),
-		"PORT="+cloudPort(), "DATA_DIR="+dataDir()+"/cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
+		"PORT="+cloudPort(), "DATA_DIR="+cloudDataDir(), "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
 	}
 	demo, err := newDemo(cloudURL(), workerURL())
@@ -113,6 +113,8 @@ func run(ctx context.Context) (err error) {
 	programs.Supervise(ctx)
 	return nil
 }
+
+func cloudDataDir() string { return filepath.Join(dataDir(), "cloud") }
 
 // requirePorts returns an error if a port is in use. Otherwise the requests would go
 // to another program.

@@ -140,6 +140,10 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
     label: "User enabled",
     says: () => "enabled the account of a member",
   },
+  "user.emailVerified": {
+    label: "Address verified",
+    says: () => "marked the e-mail address of a member as verified",
+  },
   "user.passwordResetIssued": {
     label: "Password reset issued",
     says: () => "issued a password reset link for a member",

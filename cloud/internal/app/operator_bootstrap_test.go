@@ -32,7 +32,7 @@ func (s shell) wantOneKey(dir string) string {
 	var users []userView
 	s.read(&organizations, "organizations", "list")
 	s.read(&users, "users", "list")
-	if len(organizations) != 1 || organizations[0].Plan != "free" || len(users) != 1 || users[0].EmailVerified {
+	if len(organizations) != 1 || organizations[0].Plan != "free" || len(users) != 1 || !users[0].EmailVerified {
 		s.t.Fatalf("%+v, %+v", organizations, users)
 	}
 	key := readText(s.t, filepath.Join(dir, organizationKeyFile))

@@ -168,10 +168,19 @@ func TestUsersCommand_ListsDisablesAndResetsPassword(t *testing.T) {
 	if session.Data["user"].(map[string]any)["emailVerified"] != false {
 		t.Error("a link from the operator verified the address")
 	}
+	if out := sh.run("users", "verify", "ada@example.com"); out != "ada@example.com is verified\n" {
+		t.Errorf("%q", out)
+	}
+	session = otherClient.want(200, "POST", "/v1/auth/sign-in", signIn("purple monkey dishwasher"))
+	if session.Data["user"].(map[string]any)["emailVerified"] != true {
+		t.Error("the address is not verified")
+	}
+	sh.fails("is verified already", "users", "verify", id)
 	wantEvents(t, h.events(t, id),
 		"user.disabled operator by name", "user.disabled operator by name of the service",
 		"user.enabled operator by name", "user.enabled operator by name of the service",
-		"user.passwordResetIssued operator by name", "user.passwordResetIssued operator by name of the service")
+		"user.passwordResetIssued operator by name", "user.passwordResetIssued operator by name of the service",
+		"user.emailVerified operator by name", "user.emailVerified operator by name of the service")
 
 	l := &lifecycle{t: t, env: h, secrets: map[string]string{}}
 	h.parts.outbox.Transport = &l.mailbox

@@ -24,8 +24,8 @@ import (
 // usersCommand manages users. It prints results to out.
 func usersCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "users", Summary: "Manage users: list, reset passwords, disable accounts",
-		Commands: []program.Command[Config]{listUsers(out), resetPassword(out), disableUser(out), enableUser(out)},
+		Name: "users", Summary: "Manage users: list, verify addresses, reset passwords, disable accounts",
+		Commands: []program.Command[Config]{listUsers(out), verifyUser(out), resetPassword(out), disableUser(out), enableUser(out)},
 	}
 }
 
@@ -90,6 +90,16 @@ func changeUser(out io.Writer, c program.Command[Config],
 				return view, err
 			}, err
 		})
+}
+
+func verifyUser(out io.Writer) program.Command[Config] {
+	return changeUser(out, program.Command[Config]{
+		Name: "verify", Summary: "Mark the e-mail address of a user as verified",
+		Detail: "For users that no mail can reach. Verify only addresses that you know to be the user's: an owner of a verified address\n" +
+			"can accept invitations to it, and use single sign-on with it.",
+	}, func(ctx context.Context, o *operator, a auth.Account) (string, map[string]any, error) {
+		return a.Email + " is verified", nil, o.users.Verify(ctx, a)
+	})
 }
 
 func resetPassword(out io.Writer) program.Command[Config] {

@@ -78,9 +78,9 @@ func (o Operator) Find(ctx context.Context, ref string) (Account, error) {
 	return a, nil
 }
 
-// CreateFirst creates the first user. The user has no password, for which there is
-// ResetLink, and an address that is not verified. Returns Validation for an invalid
-// address, and Conflict if a user exists.
+// CreateFirst creates the first user, whose address counts as verified, because the
+// operator has named it. The user has no password, for which there is ResetLink. Returns
+// Validation for an invalid address, and Conflict if a user exists.
 func (o Operator) CreateFirst(ctx context.Context, email string) (Account, error) {
 	email = emails.Normal(email)
 	if !isPlausibleEmail(email) {
@@ -90,7 +90,6 @@ func (o Operator) CreateFirst(ctx context.Context, email string) (Account, error
 	if err != nil {
 		return Account{}, err
 	}
-	u.EmailVerifiedAt = nil
 	err = pg.InTx(ctx, o.DB, func(tx *sqlx.Tx) error {
 		if err := o.Accounts.lockFirstUser(ctx, tx); err != nil {
 			return err
@@ -139,6 +138,16 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 func (o Operator) Enable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.enabled", nil, func(tx *sqlx.Tx) error {
 		return setDisabled(ctx, tx, `UPDATE users SET disabled_at = NULL WHERE id = $1 AND disabled_at IS NOT NULL`, "The user is not disabled.", userID)
+	})
+}
+
+// Verify marks the address of a user as verified. Returns Conflict if it is already.
+func (o Operator) Verify(ctx context.Context, a Account) error {
+	if a.EmailVerifiedAt != nil {
+		return fault.New(fault.Conflict, "The address is verified already.")
+	}
+	return o.change(ctx, a.ID, "user.emailVerified", nil, func(tx *sqlx.Tx) error {
+		return o.Accounts.markVerified(ctx, tx, a.ID)
 	})
 }
 
