@@ -265,11 +265,11 @@ func TestHealth_AndBrowserVersions(t *testing.T) {
 	r.call(t.Context(), t, "GET", "/health", "", &health)
 	healthy := workerapi.WorkerHealth{
 		Status: workerapi.WorkerHealthStatusOk, Version: "1.2.3", ContractVersion: "4.5.6",
-		License:       workerapi.LicenseStateOk,
-		Isolation:     workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
+		License:   workerapi.LicenseStateOk,
+		Isolation: workerapi.IsolationSummary{Missing: []workerapi.IsolationPieceName{workerapi.MemoryLimit}},
 
 		MissingScripts: &[]workerapi.WritingScript{workerapi.Emoji, workerapi.Thai},
-		CloudContract: workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.CloudContractFitUnheard},
+		CloudContract:  workerapi.CloudContract{Expected: "7.8.9", Fit: workerapi.CloudContractFitUnheard},
 	}
 	if diff := cmp.Diff(healthy, health.Data); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)

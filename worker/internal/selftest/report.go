@@ -33,7 +33,7 @@ type Report struct {
 
 	MissingScripts *[]workerapi.WritingScript `json:"missingScripts,omitempty"` // without a font; nil: unknown
 
-	Worker    WorkerUsage                `json:"worker"`
+	Worker WorkerUsage `json:"worker"`
 	// Check is one checked condition; it holds if it has no problems.
 	Checks []Check `json:"checks"`
 	Log    string  `json:"log,omitempty"` // path of the worker's log, if a check failed
