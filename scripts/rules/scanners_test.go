@@ -20,7 +20,7 @@ func TestScanners_AreCheckedForErrors(t *testing.T) {
 			switch {
 			case err != nil:
 				return err
-			case entry.Name() == "node_modules":
+			case entry.IsDir() && entry.Name() == "node_modules":
 				return fs.SkipDir
 			case entry.IsDir() || !strings.HasSuffix(path, ".go"):
 				return nil

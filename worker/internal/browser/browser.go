@@ -77,6 +77,7 @@ type Browser struct {
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
+	encoders      encoderGroup
 	freezer       *freezer
 	preload       delayedTask   // of a warm browser
 	files         *files.Launch // nil without Options.Files
@@ -268,9 +269,10 @@ func (b *Browser) supervise() {
 }
 
 // killTree ends the remaining processes: WebDriver servers, the display, the group,
-// and all other processes of the launch's user.
+// and all other processes of the launch's user. Encoders continue, to complete their files.
 func (b *Browser) killTree() {
 	b.drivers.stop()
+	b.releaseEncoders()
 	if b.display != nil {
 		b.display.stop() // first: killing the sandbox would end the display without removing its socket
 	}

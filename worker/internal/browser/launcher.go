@@ -76,7 +76,7 @@ type Launcher struct {
 	closed    bool
 	live      map[string]*Browser // by launch id
 	noSandbox map[string]bool     // builds without Chromium's sandbox, by path
-	active    sync.WaitGroup      // one per live
+	active    sync.WaitGroup      // one per live, and per encoder
 }
 
 // NewLauncher creates and locks a directory for launches: two launchers cannot

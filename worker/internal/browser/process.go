@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // ErrClosed is returned by a Launcher that has been closed.
@@ -105,6 +107,19 @@ func (p *process) kill() {
 	if !p.reaped {
 		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	}
+}
+
+// moveTo moves the process into the control group of a sandbox, unless it has died.
+func (p *process) moveTo(to *sandbox.Sandbox) error {
+	p.mu.Lock() // until then the pid belongs to no other process
+	defer p.mu.Unlock()
+	if p.reaped {
+		return nil
+	}
+	if err := to.AddProcess(p.pid()); err != nil && !errors.Is(err, unix.ESRCH) { // it is dying
+		return err
+	}
+	return nil
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }

@@ -39,7 +39,7 @@ type baseConfig struct {
 // setupBase sets up the network, the mounts and the host name.
 func (c *baseConfig) setupBase() (err error) {
 	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
-	if c.Network {
+	if c.connects() {
 		if err := setupNetwork(); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (r *setupRequest) setup() (given []int, err error) {
 	if r.PID && !r.Window { // the X server outside shares System V memory with its clients
 		_ = unix.Unshare(unix.CLONE_NEWIPC)
 	}
-	if r.Network {
+	if r.connects() {
 		if err := listenForProxy(r.sockets[0], r.Proxy); err != nil {
 			return nil, err
 		}
@@ -192,6 +192,7 @@ func (r *setupRequest) exec() error {
 	if err := unix.CloseRange(controlFD, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("descriptors: %w", err)
 	}
+	r.Limits.Apply(0)
 	return fmt.Errorf("exec %s: %w", r.Program, syscall.Exec(r.Program, r.Args, r.Env))
 }
 

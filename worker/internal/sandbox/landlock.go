@@ -15,11 +15,17 @@ import (
 // without Landlock, before 5.13, do not restrict anything.
 func (r *setupRequest) restrictFiles() error {
 	rules := []landlock.Rule{
-		landlock.RWDirs(r.Writable...).WithRefer(),
 		landlock.RWDirs("/proc").IgnoreIfMissing(), // Chromium's sandbox writes to /proc/self/uid_map
 		landlock.RWDirs("/dev").WithIoctlDev(),
 		landlock.RODirs("/sys").IgnoreIfMissing(),
 		landlock.RODirs(filepath.Dir(r.Program)),
+	}
+	for _, path := range r.Writable {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			rules = append(rules, landlock.RWFiles(path))
+			continue
+		}
+		rules = append(rules, landlock.RWDirs(path).WithRefer())
 	}
 	for _, path := range slices.Concat(r.Readable, systemDirs, cacheDirs, configFiles, nameFiles,
 		[]string{"/etc/passwd", "/etc/group", "/etc/localtime"}) {

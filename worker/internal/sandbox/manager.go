@@ -42,9 +42,13 @@ type Manager struct {
 type isolationParts struct {
 	PID, Mount, Private bool
 	Network             bool
+	Offline             bool // the network has no interface and no sockets
 	User                bool // inside a user namespace
 	NestedUser          bool // programs in the sandbox may create user namespaces
 }
+
+// connects reports whether the sandbox has a network that the worker can connect to.
+func (p isolationParts) connects() bool { return p.Network && !p.Offline }
 
 // Open finds out what this host supports by starting canary processes with
 // start, and removes the control groups that an earlier worker with the same

@@ -40,8 +40,8 @@ type Sandbox struct {
 	root      *os.File // nil without private files, like etc and data
 	etc       *os.Root
 	data      *os.Root
-	proxy     net.Listener // nil without a separate network
-	sockets   *socketPool  // nil without a separate network
+	proxy     net.Listener // nil without a separate network, and offline
+	sockets   *socketPool  // as proxy
 }
 
 // Config configures a sandbox for a launch.
@@ -51,13 +51,14 @@ type Config struct {
 	Args       []string
 	Env        []string
 	Dir        string   // working directory, if files are not private
-	Writable   []string // the launch's directories; if files are not private, it can open only these and what browsers need
+	Writable   []string // the launch's directories and files; if files are not private, it can open only these and what browsers need
 	Files      string   // directory on the disk that the launch shares with the worker; "" for none
 	ReadOnly   []Mount  // directories of the host that the launch can read
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
 	XAuthority string   // Xauthority file of the display
+	Limits     Limits   // of the program
 }
 
 // Mount is a path on the host and its path in a sandbox with private files.
@@ -68,6 +69,13 @@ type Mount struct {
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
 func (m *Manager) NewSandbox() (*Sandbox, error) { return m.newSandbox(m.pieces) }
+
+// NewOfflineSandbox creates a sandbox for a program that needs no network, not even a loopback.
+func (m *Manager) NewOfflineSandbox() (*Sandbox, error) {
+	with := m.pieces
+	with.Offline = true
+	return m.newSandbox(with)
+}
 
 func (m *Manager) newSandbox(with isolationParts) (*Sandbox, error) {
 	conn, childConn, err := socketPair()
@@ -157,7 +165,7 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	o := setupRequest{
 		UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
 		Proxy: l.Proxy, Dir: l.Dir, Timezone: l.Timezone, Window: l.Display != "",
-		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program),
+		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program), Limits: l.Limits,
 	}
 	if !s.pieces.Private {
 		o.Writable = l.Writable
@@ -221,7 +229,7 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 		files[1].Close()
 		files = files[2:]
 	}
-	if s.pieces.Network {
+	if s.pieces.connects() {
 		if s.proxy, err = net.FileListener(files[0]); err != nil {
 			return a, fmt.Errorf("sandbox: %w", err)
 		}

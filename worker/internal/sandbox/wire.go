@@ -45,12 +45,13 @@ type setupRequest struct {
 	Dir          string
 	Timezone     string   // "" is the host's
 	Binds        []Mount  // host files
-	Writable     []string // the launch's directories, if files are not private
+	Writable     []string // the launch's directories and files, if files are not private
 	Readable     []string // further host files, if files are not private
 	Window       bool     // shares memory with the X server
 	Proxy        int      // port where the browser expects its proxy
 	SetuidHelper bool     // Chromium's setuid helper is needed
 	Canary       bool     // also tries user namespaces
+	Limits       Limits
 }
 
 // privateDescriptors is the number of descriptors of directories: /, /etc and data.
@@ -62,7 +63,7 @@ func (p *isolationParts) descriptorCount() (n int) {
 	if p.Private {
 		n += privateDescriptors
 	}
-	if p.Network {
+	if p.connects() {
 		n += 1 + socketCount
 	}
 	return n
