@@ -74,6 +74,8 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		},
 		"launchProfile":     p.launchSetup,
 		"getBrowserSession": p.sessionSetup,
+
+		"updateBrowserSession": p.sessionSetup,
 		"killBrowserSession": func(ctx context.Context) (exampleSetup, error) {
 			l, err := p.newLaunch(ctx, true)
 			if err != nil {

@@ -32,6 +32,8 @@ _INITIALIZE = {
     },
 }
 _MAX_EXTENSIONS = 20  # of a launch
+_LIMITS = ("idleTimeoutSeconds", "maxDurationSeconds", "connectTimeoutSeconds")
+_LONG_LIMIT, _MAX_LIMIT = 86_400, 604_800  # seconds
 _STATE_TIMEOUT = 20.0  # seconds until the worker has a free slot, or has completed a recording
 _MAX_HANDOVER_WAIT = 60  # seconds
 _RECORDING_TIME = 2  # seconds; the browser has drawn a frame by then
@@ -76,6 +78,8 @@ class WorkerFixture(Fixture):
             "getExtension": self._prepare_extension,
             "deleteExtension": self._prepare_extension,
             "getBrowserSession": self._prepare_session,
+            "updateBrowserSession": self._prepare_update,
+            "updateBrowserLifetime": self._extend_limits,
             "killBrowserSession": self._prepare_kill,
             "closeBrowser": self._prepare_close,
             "navigatePage": self._prepare_navigation,
@@ -364,6 +368,19 @@ class WorkerFixture(Fixture):
         if not request.in_scenario and request.random_bool(0.9):
             browser = self._shared_browser if request.random_bool(0.5) else self._ended_browser
             request.set_path_parameters(sessionId=browser.session_id)
+
+    def _prepare_update(self, request: GeneratedRequest) -> None:
+        self._prepare_session(request)
+        self._extend_limits(request)
+
+    @staticmethod
+    def _extend_limits(request: GeneratedRequest) -> None:
+        """Extends short valid limits: they would end the shared browser, or it has already reached them."""
+        body = request.case.body
+        if isinstance(body, dict) and request.authorized:
+            limits = {name: body[name] for name in _LIMITS if type(body.get(name)) is int}
+            short = {name: value for name, value in limits.items() if 0 < value < _LONG_LIMIT}
+            request.set_body_fields(**{name: min(value + _LONG_LIMIT, _MAX_LIMIT) for name, value in short.items()})
 
     def _prepare_kill(self, request: GeneratedRequest) -> None:
         if not request.in_scenario:
