@@ -1051,7 +1051,7 @@ ALTER TABLE ONLY public.users
 
 CREATE INDEX activity_sessions_feed ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC);
 
-CREATE INDEX activity_sessions_metadata ON public.activity_sessions USING gin (metadata jsonb_path_ops) WHERE (metadata IS NOT NULL);
+CREATE INDEX activity_sessions_labelled ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC) WHERE (metadata IS NOT NULL);
 
 CREATE INDEX activity_sessions_name ON public.activity_sessions USING btree (organization_id, name, started_at DESC) WHERE (name IS NOT NULL);
 
