@@ -112,23 +112,24 @@ func (l *Lifetime) Expiry() (end time.Time, reason session.EndReason) {
 	if l == nil {
 		return time.Time{}, ""
 	}
+	used, idleStart := l.activity.Used(), l.activity.Last()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.expiry()
+	return l.expiry(used, idleStart)
 }
 
-// expiry is Expiry for a caller that holds the lock.
-func (l *Lifetime) expiry() (end time.Time, reason session.EndReason) {
+// expiry is Expiry for a caller that holds the lock. used and idleStart are from the meter,
+// which asks the kernel.
+func (l *Lifetime) expiry(used bool, idleStart time.Time) (end time.Time, reason session.EndReason) {
 	consider := func(start time.Time, limit time.Duration, candidate session.EndReason) {
 		if limitEnd := start.Add(limit); limit > 0 && (end.IsZero() || limitEnd.Before(end)) {
 			end, reason = limitEnd, candidate
 		}
 	}
-	if !l.activity.Used() {
+	if !used {
 		consider(l.start, l.limits.Connect, session.NeverConnected)
 	}
 	consider(l.start, l.limits.Max, session.MaxDuration)
-	idleStart := l.activity.Last()
 	if l.restart.After(idleStart) {
 		idleStart = l.restart
 	}
@@ -216,9 +217,10 @@ const (
 // the next check; 0 for nlimit. The meter is only as precise as its polling interval, so an
 // idle timeout is checked ten times, at least every ten seconds.
 func (l *Lifetime) expire() (reason session.EndReason, next time.Duration) {
+	used, idleStart := l.activity.Used(), l.activity.Last()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	end, reason := l.expiry()
+	end, reason := l.expiry(used, idleStart)
 	if end.IsZero() {
 		return "", 0
 	}
