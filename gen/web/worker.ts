@@ -121,6 +121,9 @@ export interface paths {
          *     - `Browser.setDownloadBehavior` and `Page.setDownloadBehavior`, unless they deny downloads: the browser stores the
          *       download in the files of the launch (`listFiles`) instead of `downloadPath`, and names it by its `guid`. Events
          *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file.
+         *     - `Browser.close`: the response, and the end of the connection, are sent when the end of the session is recorded, as
+         *       `/launch` describes; over `debugPort` they are sent at once. A browser that has accepted the call is killed if it
+         *       does not end within 10 seconds.
          *     - `Svc.requestHuman {reason, timeoutSeconds}` hands the browser to a person, as `startHandover` describes. The response
          *       comes when the handover ends: `{outcome, seconds, note}`, with the outcome `done`, `timeout` or `canceled`;
          *       `note` is optional. `timeoutSeconds` is 600 by default. The end of the connection cancels the handover. While one
@@ -250,8 +253,11 @@ export interface paths {
         };
         /**
          * Get all complete files as an archive
-         * @description Returns a zip archive, without compression, that is created while it is sent. Files of the same name get numbers. If
-         *     a file cannot be read, the transfer is aborted.
+         * @description Returns a zip archive, without compression, that is created while it is sent. Files of the same name get numbers.
+         *     Files that are deleted meanwhile, or that the browser has removed or replaced, are skipped. The last entry,
+         *     `skipped.json` (with a number if a file has that name), then names them: `{"skipped": [{"id": "...", "name": "a.txt",
+         *     "reason": "deleted"}]}`, with `deleted` or `unreadable` as the reason. If a file cannot be read to its end, the
+         *     transfer is aborted.
          */
         get: operations["downloadFiles"];
         put?: never;
@@ -1208,6 +1214,12 @@ export interface paths {
          *     the upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
          *     additional methods: `Svc.getSessionInfo` (with `controlToken` and `bundle`) and `Svc.getBrowserURLs`. The
          *     browser ends when the socket closes, unless `browser.keepAlive` is true.
+         *
+         *     The close frame, whose reason is the `endReason` of the session, and the answer to `Browser.close` are sent when the
+         *     end of the session is recorded, within 30 seconds: the slot is free for the next launch on this worker. A client that
+         *     does not wait for the close frame, or cuts the connection, does not know when that is. Once the end of its
+         *     connection has reached the worker's host, the next launch with the same key waits up to 5 seconds for the end of
+         *     the session before it is refused (402). A proxy before the worker can delay the end of the connection.
          *
          *     The launch is described either by `env`, or by the other parameters, which have the names that users of hosted
          *     browsers know. Without `profile` and `profileId` the browser has an ephemeral profile, like with an empty `spec`.

@@ -17,37 +17,36 @@ import (
 
 // Config is the worker's configuration.
 type Config struct {
-	Host             string        `env:"HOST" doc:"Address to listen on. Default: all addresses."`
-	Port             int           `env:"PORT" envDefault:"3000" doc:"Port to listen on. The container image sets 38923."`
-	PublicURL        string        `env:"PUBLIC_URL" doc:"URL at which clients reach this worker; base of all URLs that it returns. Default: http://localhost:PORT."`
-	WorkerID         string        `env:"WORKER_ID" doc:"Name of this machine in the cloud and behind a load balancer. If set, URLs start with /w/WORKER_ID. Default: a generated id, which is kept in DATA_DIR."`
-	OrganizationKey  string        `env:"SVC_KEY" secret:"true" doc:"Organization key. Without it the worker accepts only launches over /launch, with the caller's key."`
-	AllowNoKey       bool          `env:"ALLOW_NO_KEY" envDefault:"false" doc:"Report ready without SVC_KEY. For workers that serve only launches over /launch, with the callers' keys."`
-	WorkerKey        string        `env:"API_KEY" secret:"true" doc:"Worker key, required by the worker API. Default: SVC_KEY. Without either, a key is generated at each start and printed once."`
-	CloudURL         string        `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"URL of the cloud API."`
-	CACertificates   []string      `env:"CA_CERTIFICATES" doc:"Certificate authorities that the worker trusts in addition to those of the system, for example of a proxy that re-signs TLS: PEM files, or directories with .pem, .crt and .cer files, separated by commas. They count for calls to the cloud, the object stores and the trace collector."`
-	DataDir          string        `env:"DATA_DIR" envDefault:".svc/worker" doc:"Directory for launches, saved browser data and pending reports. If the worker runs as root, every user must have search permission on its parent directories."`
-	ChromiumPath     string        `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
-	ChromeDriver     string        `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`
-	BrowsersDir      string        `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
-	AutoEngine       bool          `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches without an engine that need nothing else, if the version is installed as both engines. Such browsers start faster, and have no DevTools front end."`
-	BundlesDir       string        `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
-	MaxSessions      int           `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
-	MaxConnections   int           `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`
-	MaxWaiting       int           `env:"MAX_WAITING" envDefault:"1000" doc:"Maximum number of launches with waitSeconds that wait for this worker at once. Further ones are rejected."`
-	MaxMemory        float64       `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`
-	MaxCPU           float64       `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"Reject launches at or above this CPU usage, in percent, averaged over about ten seconds. 0: no limit."`
-	MinFreeDisk      int64         `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Reject launches below this free space in DATA_DIR, in megabytes. 0: no limit."`
-	WarmPool         int           `env:"WARM_POOL" envDefault:"2" doc:"Minimum number of warm browsers. A launch whose settings can be applied to a running browser takes a warm one and starts in milliseconds. Warm browsers match recent launches and are stopped after an hour without launches. For regular launches the worker keeps more, up to WARM_POOL_MAX: as many as launches arrive while a browser is replaced. 0: no warm browsers."`
-	WarmPoolMax      int           `env:"WARM_POOL_MAX" envDefault:"0" doc:"Maximum number of warm browsers, if it is greater than WARM_POOL; otherwise the number is WARM_POOL. 0: eight per processor."`
-	WarmPoolMemory   int64         `env:"WARM_POOL_MEMORY_MB" envDefault:"0" doc:"Maximum memory of all warm browsers, in megabytes (about 200 each). 0: what the machine can spare: the worker starts none from 10 points below MAX_MEMORY_PERCENT and stops them from 5 points below."`
-	ProfileVersions  int           `env:"PROFILE_VERSIONS" envDefault:"3" doc:"Number of versions of browser data kept for each persistent profile."`
-	ProfileData      int64         `env:"PROFILE_DATA_MB" envDefault:"1024" doc:"Maximum size of a profile's browser data, in megabytes, without caches. Larger data is not saved; the last smaller version is kept."`
-	ShutdownDelay    time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests, including launches, are served after SIGTERM while /readyz reports not ready. Then DRAIN_TIMEOUT starts. The container image sets 5s."`
-	DrainTimeout     time.Duration `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long running browsers may continue after SIGTERM before they are stopped. Launches are rejected meanwhile. The container image sets 25s."`
-	SaveTimeout      time.Duration `env:"SAVE_TIMEOUT" envDefault:"30s" doc:"How long, after DRAIN_TIMEOUT, the worker waits at a shutdown until its browsers have ended, the data of their persistent profiles is saved and their recordings are in RECORDINGS_URL. Then the saves are canceled: the last saved versions stay, and the log has the profiles that were not saved. Uploads of recordings continue at the next start with this DATA_DIR."`
-	Unresponsive     time.Duration `env:"UNRESPONSIVE_TIMEOUT" envDefault:"60s" doc:"Stop a browser that does not answer the worker for this long. Busy pages and pages paused by a debugger do not count as unresponsive. 0: never."`
-	Lifetimes        lifetimes
+	Host             string         `env:"HOST" doc:"Address to listen on. Default: all addresses."`
+	Port             int            `env:"PORT" envDefault:"3000" doc:"Port to listen on. The container image sets 38923."`
+	PublicURL        string         `env:"PUBLIC_URL" doc:"URL at which clients reach this worker; base of all URLs that it returns. Default: http://localhost:PORT."`
+	WorkerID         string         `env:"WORKER_ID" doc:"Name of this machine in the cloud and behind a load balancer. If set, URLs start with /w/WORKER_ID. Default: a generated id, which is kept in DATA_DIR."`
+	OrganizationKey  string         `env:"SVC_KEY" secret:"true" doc:"Organization key. Without it the worker accepts only launches over /launch, with the caller's key."`
+	AllowNoKey       bool           `env:"ALLOW_NO_KEY" envDefault:"false" doc:"Report ready without SVC_KEY. For workers that serve only launches over /launch, with the callers' keys."`
+	WorkerKey        string         `env:"API_KEY" secret:"true" doc:"Worker key, required by the worker API. Default: SVC_KEY. Without either, a key is generated at each start and printed once."`
+	CloudURL         string         `env:"SVC_CLOUD_URL" envDefault:"http://localhost:8080" doc:"URL of the cloud API."`
+	CACertificates   []string       `env:"CA_CERTIFICATES" doc:"Certificate authorities that the worker trusts in addition to those of the system, for example of a proxy that re-signs TLS: PEM files, or directories with .pem, .crt and .cer files, separated by commas. They count for calls to the cloud, the object stores and the trace collector."`
+	DataDir          string         `env:"DATA_DIR" envDefault:".svc/worker" doc:"Directory for launches, saved browser data and pending reports. If the worker runs as root, every user must have search permission on its parent directories."`
+	ChromiumPath     string         `env:"CHROMIUM_PATH" doc:"Path of the Chromium to launch. Default: the system's Chromium."`
+	ChromeDriver     string         `env:"CHROMEDRIVER" doc:"Path of the chromedriver for WebDriver clients, with the major version of the browser. A chromedriver beside a build takes precedence. Default: chromedriver in PATH."`
+	BrowsersDir      string         `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory; svc-worker browsers install puts builds there. Default: DATA_DIR/browsers."`
+	AutoEngine       bool           `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches without an engine that need nothing else, if the version is installed as both engines. Such browsers start faster, and have no DevTools front end."`
+	BundlesDir       string         `env:"BUNDLES_DIR" doc:"Directory with more bundles, one JSON file each."`
+	MaxSessions      int            `env:"MAX_SESSIONS" envDefault:"0" doc:"Maximum number of browsers at once. 0: no limit."`
+	MaxConnections   int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once, including WebSockets that drive or view a browser. Further connections wait to be accepted. 0: no limit."`
+	MaxWaiting       int            `env:"MAX_WAITING" envDefault:"1000" doc:"Maximum number of launches with waitSeconds that wait for this worker at once. Further ones are rejected."`
+	MaxMemory        float64        `env:"MAX_MEMORY_PERCENT" envDefault:"90" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`
+	MaxCPU           float64        `env:"MAX_CPU_PERCENT" envDefault:"0" doc:"Reject launches at or above this CPU usage, in percent, averaged over about ten seconds. 0: no limit."`
+	MinFreeDisk      int64          `env:"MIN_FREE_DISK_MB" envDefault:"200" doc:"Reject launches below this free space in DATA_DIR, in megabytes. 0: no limit."`
+	WarmPool         int            `env:"WARM_POOL" envDefault:"2" doc:"Minimum number of warm browsers. A launch whose settings can be applied to a running browser takes a warm one and starts in milliseconds. Warm browsers match recent launches and are stopped after an hour without launches. For regular launches the worker keeps more, up to WARM_POOL_MAX: as many as launches arrive while a browser is replaced. 0: no warm browsers."`
+	WarmPoolMax      int            `env:"WARM_POOL_MAX" envDefault:"0" doc:"Maximum number of warm browsers, if it is greater than WARM_POOL; otherwise the number is WARM_POOL. 0: eight per processor."`
+	WarmPoolMemory   int64          `env:"WARM_POOL_MEMORY_MB" envDefault:"0" doc:"Maximum memory of all warm browsers, in megabytes (about 200 each). 0: what the machine can spare: the worker starts none from 10 points below MAX_MEMORY_PERCENT and stops them from 5 points below."`
+	ProfileVersions  int            `env:"PROFILE_VERSIONS" envDefault:"3" doc:"Number of versions of browser data kept for each persistent profile."`
+	ProfileData      int64          `env:"PROFILE_DATA_MB" envDefault:"1024" doc:"Maximum size of a profile's browser data, in megabytes, without caches. Larger data is not saved; the last smaller version is kept."`
+	ShutdownDelay    time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests, including launches, are served after SIGTERM while /readyz reports not ready. Then DRAIN_TIMEOUT starts. The container image sets 5s."`
+	DrainTimeout     time.Duration  `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long running browsers may continue after SIGTERM before they are stopped. Launches are rejected meanwhile. The container image sets 25s."`
+	SaveTimeout      time.Duration  `env:"SAVE_TIMEOUT" envDefault:"30s" doc:"How long, after DRAIN_TIMEOUT, the worker waits at a shutdown until its browsers have ended, the data of their persistent profiles is saved and their recordings are in RECORDINGS_URL. Then the saves are canceled: the last saved versions stay, and the log has the profiles that were not saved. Uploads of recordings continue at the next start with this DATA_DIR."`
+	Unresponsive     time.Duration  `env:"UNRESPONSIVE_TIMEOUT" envDefault:"60s" doc:"Stop a browser that does not answer the worker for this long. Busy pages and pages paused by a debugger do not count as unresponsive. 0: never."`
 	FreezeIdle       int            `env:"FREEZE_IDLE_SECONDS" envDefault:"0" doc:"Freeze a browser that no client has used for this long, in seconds: without a CDP, WebDriver, MCP or live view connection, an open handover, a download in progress or a request. A frozen browser needs no CPU; its pages, timers and network connections stand still. It continues with the next connection or request. Do not set it if pages must go on working while no client is connected. It needs network namespaces and control groups of version 2, which the container image does not have; the worker logs a warning without them. 0: never."`
 	ProfileStoreURL  string         `env:"PROFILE_STORE_URL" secret:"true" doc:"Object store for the browser data of persistent profiles, so that every worker of the organization can launch them: file:///PATH, s3://BUCKET?region=... or gs://BUCKET. All workers of the organization must have the same store. The data is encrypted with a key of the organization. Data that is already in DATA_DIR becomes the first version of a profile at its first launch on that worker, if there is no version yet. Unused objects are deleted once a day. Default: DATA_DIR of each worker."`
 	DeniedHosts      string         `env:"DENIED_HOSTS" envDefault:"default" doc:"Networks and host names that browsers must not reach, separated by commas. default stands for the addresses of this host, including loopback, except ALLOWED_HOSTS; link-local addresses; cloud metadata services; this worker and the cloud API under any name. Debug ports of browsers, including those of other workers on this host, are always denied."`
@@ -66,6 +65,7 @@ type Config struct {
 	AllowNoSandbox   bool           `env:"ALLOW_NO_SANDBOX" envDefault:"false" doc:"Launch browsers even if this host does not allow Chromium's sandbox, unless REQUIRE_ISOLATION is set. Clients of such a browser can read everything that the browser process can."`
 	FrameAncestors   []string       `env:"VIEW_FRAME_ANCESTORS" doc:"Origins whose pages may embed the live view in a frame, separated by commas, such as https://app.example.com or https://*.example.com. Requires https, except on localhost. Default: none."`
 	TrustedProxies   []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	Lifetimes        lifetimes
 	Metrics          metrics.Config
 	Traces           tracing.Config
 	Logging          program.Logging

@@ -214,7 +214,7 @@ const (
 )
 
 // expire ends the lifetime if it is time, and returns why. Otherwise it returns the time to
-// the next check; 0 for nlimit. The meter is only as precise as its polling interval, so an
+// the next check; 0 if there is no limit. The meter is only as precise as its polling interval, so an
 // idle timeout is checked ten times, at least every ten seconds.
 func (l *Lifetime) expire() (reason session.EndReason, next time.Duration) {
 	used, idleStart := l.activity.Used(), l.activity.Last()
