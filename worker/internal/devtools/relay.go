@@ -32,9 +32,9 @@ func targetOf(param string) func(c echo.Context) string {
 	return func(c echo.Context) string { return strings.TrimSuffix(c.Param(param), "/") }
 }
 
-// connect relays a WebSocket to one of Chromium's own, /devtools/<of>/<id>,
+// connect relays a WebSocket to one of Chromium's own, /devtools/<kind>/<id>,
 // and returns when it has ended.
-func (s *Service) connect(of string, idOf func(echo.Context) string) access.Handler {
+func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Handler {
 	return func(c echo.Context, v access.AuthorizedRequest) error {
 		id := idOf(c)
 		if err := ws.CheckHandshake(c.Request()); err != nil {
@@ -43,9 +43,9 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		if !devtoolsID().MatchString(id) {
 			return errNoTarget
 		}
-		path := "/devtools/" + of + "/" + id
+		path := "/devtools/" + kind + "/" + id
 		if c.QueryParams().Has(resumeQuery) {
-			return s.connectResumable(c, v, of, path)
+			return s.connectResumable(c, v, kind, path)
 		}
 		if err := s.tasks.begin(v.LaunchID); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *Service) connect(of string, idOf func(echo.Context) string) access.Hand
 		defer s.sockets.Add(-1)
 		connection := v.Calls.Connect()
 		defer connection.Close() // relay has closed the client's socket
-		s.relay(connection, client, &up.Raw, v.Done, beforeEnd(v, of))
+		s.relay(connection, client, &up.Raw, v.Done, beforeEnd(v, kind))
 		return nil
 	}
 }
@@ -87,9 +87,9 @@ func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string)
 // beforeEnd returns a function that is called before a client sees that the browser has
 // accepted Browser.close, or has closed its side of a connection. It waits until the end of
 // the browser is recorded. A page closes its side also when only the page ends.
-func beforeEnd(v access.AuthorizedRequest, of string) func(ctx context.Context, closeAccepted bool) {
+func beforeEnd(v access.AuthorizedRequest, kind string) func(ctx context.Context, closeAccepted bool) {
 	return func(ctx context.Context, closeAccepted bool) {
-		if v.AwaitEnd != nil && (closeAccepted || of == "browser" || v.HasEnded()) {
+		if v.AwaitEnd != nil && (closeAccepted || kind == "browser" || v.HasEnded()) {
 			v.AwaitEnd(ctx)
 		}
 	}
@@ -102,11 +102,11 @@ func (s *Service) relay(
 	connection *intercept.Connection, client, up *ws.Raw, browserDone <-chan struct{}, beforeEnd func(ctx context.Context, closeAccepted bool),
 ) {
 	in, out := connection.Streams(client, up)
-	here, leave := context.WithCancel(s.tasks.ctx) // ends when the client has left
-	defer leave()
+	ctx, cancel := context.WithCancel(s.tasks.ctx) // ends when the client has left
+	defer cancel()
 	awaitEnd := func(closeAccepted bool) {
 		if closeAccepted || !in.Closing() {
-			beforeEnd(here, closeAccepted)
+			beforeEnd(ctx, closeAccepted)
 		}
 	}
 	out.BeforeEnd = awaitEnd
@@ -116,7 +116,7 @@ func (s *Service) relay(
 		if errors.Is(err, intercept.ErrBrowserClosed) {
 			awaitEnd(false)
 		}
-		leave()
+		cancel()
 		out.SendErrorClose(err)
 		up.CloseWrite()
 		ended <- struct{}{}
@@ -136,21 +136,28 @@ func (s *Service) relay(
 		awaitEnd(false)
 	case <-s.tasks.ctx.Done():
 	}
-	patience := time.NewTimer(drainTimeout)
-	defer patience.Stop()
-	for waiting := true; waiting && left > 0; {
-		select {
-		case <-ended:
-			left--
-		case <-patience.C:
-			waiting = false
-		case <-s.tasks.ctx.Done():
-			waiting = false
-		}
-	}
+	left -= s.drain(ended, left)
 	_ = client.Conn.Close()
 	_ = up.Conn.Close()
 	for range left {
 		<-ended
 	}
+}
+
+// drain waits until this many directions of a relay have ended, for at most drainTimeout.
+// It returns how many have.
+func (s *Service) drain(ended <-chan struct{}, most int) (count int) {
+	patience := time.NewTimer(drainTimeout)
+	defer patience.Stop()
+	for count < most {
+		select {
+		case <-ended:
+			count++
+		case <-patience.C:
+			return count
+		case <-s.tasks.ctx.Done():
+			return count
+		}
+	}
+	return count
 }

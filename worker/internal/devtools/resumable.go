@@ -24,7 +24,7 @@ var clientName = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}$`)
 // connectResumable opens or resumes a connection that outlives its sockets, and
 // returns when this socket has ended. Not the socket, but its connection counts against
 // the launch.
-func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, of, path string) error {
+func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, kind, path string) error {
 	if err := s.tasks.enter(); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, o
 	key := resume.Key{LaunchID: v.LaunchID, Path: path, Client: name}
 	conn := s.resumable.Find(key, received)
 	if conn == nil && received == 0 {
-		if conn, err = s.openResumable(c, v, of, key); err != nil {
+		if conn, err = s.openResumable(c, v, kind, key); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func invalidParam(field, code, message string, received []string) error {
 }
 
 // openResumable connects to the browser and keeps the connection until it ends.
-func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, of string, key resume.Key) (*resume.Conn, error) {
+func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, kind string, key resume.Key) (*resume.Conn, error) {
 	if err := s.tasks.begin(v.LaunchID); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, of s
 		s.tasks.end(v.LaunchID)
 		return nil, err
 	}
-	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, BeforeEnd: beforeEnd(v, of), Watch: v.Activity.Watch, Calls: v.Calls})
+	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, BeforeEnd: beforeEnd(v, kind), Watch: v.Activity.Watch, Calls: v.Calls})
 	if !isNew {
 		_ = up.Conn.Close()
 		s.tasks.end(v.LaunchID)

@@ -3,6 +3,7 @@ package launchsock_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,9 +15,51 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
+
+// reports calls beforeRecord.
+type reports struct {
+	*report.Reporter
+	fixture *fixture
+}
+
+func (r reports) Ended(ended launch.Ended) {
+	if r.fixture.beforeRecord != nil {
+		r.fixture.beforeRecord()
+	}
+	r.Reporter.Ended(ended)
+}
+
+// listener returns connections that use cuts.
+type listener struct {
+	net.Listener
+	fixture *fixture
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil || l.fixture.cuts == nil {
+		return conn, err
+	}
+	return heldConn{conn.(*net.TCPConn), l.fixture.cuts}, nil
+}
+
+type heldConn struct {
+	*net.TCPConn
+	cuts chan struct{}
+}
+
+func (c heldConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if errors.Is(err, io.EOF) {
+		<-c.cuts
+	}
+	return n, err
+}
 
 // endSeen returns the answer to the call with the id 1 and the close frame among frames.
 func endSeen(frames []byte) (answered bool, closed *wsframe.Message) {
@@ -33,9 +76,15 @@ func endSeen(frames []byte) (answered bool, closed *wsframe.Message) {
 	}
 }
 
-// A client sees the end of a session only when it is recorded, so that its next launch is
-// not refused. While the worker records it, the client gets nothing.
-func TestRelay_ShowsEndWhenItIsRecorded(t *testing.T) {
+// ending is a way in which a session ends.
+type ending struct {
+	end      func(*testing.T, *fixture, net.Conn, session.Session)
+	answered bool   // the call with the id 1 certainly is
+	status   uint16 // of the close frame
+}
+
+// endings returns all ways by name.
+func endings() map[string]ending {
 	write := func(frame []byte) func(*testing.T, *fixture, net.Conn, session.Session) {
 		return func(t *testing.T, _ *fixture, conn net.Conn, _ session.Session) {
 			if _, err := conn.Write(frame); err != nil {
@@ -45,11 +94,7 @@ func TestRelay_ShowsEndWhenItIsRecorded(t *testing.T) {
 	}
 	closeFrame := wsframe.FromClient(wsframe.Close, wsframe.ClosePayload(wsframe.Normal, ""))
 	closeCall := wsframe.FromClient(wsframe.Text, []byte(`{"id":1,"method":"Browser.close"}`))
-	for name, tc := range map[string]struct {
-		end      func(*testing.T, *fixture, net.Conn, session.Session)
-		answered bool
-		status   uint16
-	}{
+	return map[string]ending{
 		"close frame":                   {write(closeFrame), false, wsframe.Normal},
 		"Browser.close":                 {write(closeCall), true, wsframe.Normal},
 		"Browser.close, close frame":    {write(append(bytes.Clone(closeCall), closeFrame...)), false, wsframe.Normal}, // it may answer
@@ -60,7 +105,13 @@ func TestRelay_ShowsEndWhenItIsRecorded(t *testing.T) {
 		"end of the session, by request": {func(t *testing.T, w *fixture, _ net.Conn, s session.Session) {
 			_, _ = w.launches.Kill(t.Context(), s.ID)
 		}, false, wsframe.Normal},
-	} {
+	}
+}
+
+// A client sees the end of a session only when it is recorded, so that its next launch is
+// not refused. While the worker records it, the client gets nothing.
+func TestRelay_ShowsEndWhenItIsRecorded(t *testing.T) {
+	for name, tc := range endings() {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
 			recording, record := make(chan struct{}), make(chan struct{})

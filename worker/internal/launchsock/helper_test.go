@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -53,46 +52,6 @@ type fixture struct {
 
 	beforeRecord func()        // called before an end is recorded; optional
 	cuts         chan struct{} // if set before a client connects, the worker reads its end only when this is closed
-}
-
-// reports calls beforeRecord.
-type reports struct {
-	*report.Reporter
-	fixture *fixture
-}
-
-func (r reports) Ended(ended launch.Ended) {
-	if r.fixture.beforeRecord != nil {
-		r.fixture.beforeRecord()
-	}
-	r.Reporter.Ended(ended)
-}
-
-// listener returns connections that use cuts.
-type listener struct {
-	net.Listener
-	fixture *fixture
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil || l.fixture.cuts == nil {
-		return conn, err
-	}
-	return heldConn{conn.(*net.TCPConn), l.fixture.cuts}, nil
-}
-
-type heldConn struct {
-	*net.TCPConn
-	cuts chan struct{}
-}
-
-func (c heldConn) Read(p []byte) (int, error) {
-	n, err := c.TCPConn.Read(p)
-	if errors.Is(err, io.EOF) {
-		<-c.cuts
-	}
-	return n, err
 }
 
 // directEgress is the egress of browsers without a proxy.
