@@ -26,7 +26,7 @@ type FindOptions struct {
 
 // newBuildWait is how long after its discovery Find waits for the version of an executable,
 // if another build is usable.
-const newBuildWait = 10 * time.Second
+const newBuildWait = 5 * time.Second
 
 // Finder lists installed builds and caches their versions. It is safe for concurrent use.
 type Finder struct {
