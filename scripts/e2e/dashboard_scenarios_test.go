@@ -204,10 +204,12 @@ func (e dashboardTest) testRecording(t *testing.T) {
 	request := e.newLaunchRequest(t, true)
 	request.Browser.Record = &sharedapi.RecordedParts{"video", "events", "frames"}
 	recorded, other := w.launch(t, request), w.launch(t, request)
+	request.Browser.Record = nil
+	running := w.launch(t, request)
 	w.killSession(t, other.Id)
 	var found []string
 	decode(t, e.begin(t, console, "recording", map[string]any{
-		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id,
+		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id, "running": running.Id,
 	}).result(t), &found)
 	reportFindings(t, found)
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
 import { Button, Empty, ErrorNotice, Loading, Notice, SkipLink } from "../../../shared/web/ui";
-import { api, sendFile } from "../api";
+import { api, sendFile, slowApi } from "../api";
 import { PlayerEvents, parseEvents, type RecordedEvent } from "../parts/player-events";
 import { SignInForm } from "../parts/sign-in-form";
 import { texts } from "../texts/player";
@@ -18,6 +18,10 @@ const step = 5;
 
 /** How much less than the requested time a video can report, in milliseconds. */
 const rounding = 2;
+
+/** The format of videos that this web browser plays. */
+const format = () =>
+  document.createElement("video").canPlayType('video/webm; codecs="vp8"') ? ("webm" as const) : ("mp4" as const);
 
 interface Recording {
   video: boolean;
@@ -37,8 +41,11 @@ async function optional<T>(part: Promise<T>): Promise<T | undefined> {
 async function fetchRecording(sessionId: string): Promise<Recording> {
   const path = { sessionId };
   const header = { Range: "bytes=0-0" };
+  const query = { format: format() }; // the first request for MP4 converts the video
   const [video, events] = await Promise.all([
-    optional(sendFile(api.GET("/sessions/{sessionId}/recording", { params: { path, header }, parseAs: "blob" }))),
+    optional(
+      sendFile(slowApi.GET("/sessions/{sessionId}/recording", { params: { path, header, query }, parseAs: "blob" })),
+    ),
     optional(sendFile(api.GET("/sessions/{sessionId}/recording/events", { params: { path }, parseAs: "blob" }))),
   ]);
   if (!video && !events) throw new ApiError(404, "RESOURCE_NOT_FOUND", texts.none);
@@ -206,7 +213,7 @@ function Video({
         playsInline
         preload="metadata"
         aria-label={texts.video}
-        src={`sessions/${sessionId}/recording`}
+        src={`sessions/${sessionId}/recording?format=${format()}`}
         onTimeUpdate={(event) => onTime(event.currentTarget.currentTime * 1000 + rounding)}
         onError={() => setFailed(true)}
       />

@@ -5,6 +5,7 @@ import { texts } from "../texts/sessions";
 import { nameOf, type BrowserPage } from "./session-actions";
 import { ExpiryNotice } from "./session-expiry";
 import { HandoverNotice } from "./session-handover";
+import { RecordingButton } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 
@@ -66,23 +67,6 @@ export function SessionButtons({ session, onOpen, onEnd, onDetails }: { session:
         ]}
       />
     </div>
-  );
-}
-
-/** The button of the recording of a session that has ended. */
-export function RecordingButton({ session, onOpen }: { session: Session } & Pick<SessionActions, "onOpen">) {
-  const { status, recording } = session;
-  if (status === "running" || !(recording?.video || recording?.events)) return null; // the player has no frames
-  return (
-    <Button
-      size="small"
-      icon="play"
-      title={texts.newTab}
-      aria-label={`${texts.recording}: ${nameOf(session)}`}
-      onClick={() => onOpen(session, "recording")}
-    >
-      {texts.recording}
-    </Button>
   );
 }
 

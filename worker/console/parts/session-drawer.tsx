@@ -23,10 +23,11 @@ import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
-import { RecordingButton, durationOf, modeOf } from "./session-card";
+import { durationOf, modeOf } from "./session-card";
 import { ExpiryNotice } from "./session-expiry";
 import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
+import { RecordingButton, SessionRecording } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 import { ViewTicketForm } from "./view-ticket";
@@ -91,6 +92,9 @@ function Content({ session }: { session: Session }) {
           <Section title={t.page}>
             <PageFiles session={session} />
           </Section>
+          <Section title={texts.recording}>
+            <SessionRecording session={session} />
+          </Section>
         </>
       )}
       <SessionFiles session={session} />
@@ -135,6 +139,7 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow" />
+        <RecordingButton session={session} onOpen={(_, page) => open(page)} />
         <Button kind="primary" size="small" icon="eye" title={texts.newTab} onClick={() => open("view")}>
           {texts.view}
         </Button>
@@ -179,6 +184,7 @@ function factsOf(session: Session): [string, ComponentChildren][] {
   if (session.endedAt) {
     facts.push([fact.ended, <Time at={session.endedAt} />]);
     facts.push([fact.endReason, texts.endReason(session.endReason)]);
+    if (session.recording) facts.push([texts.recording, t.recordingState(session.recording)]);
   }
   if (session.exitCode !== null) facts.push([fact.exitCode, texts.exitCode(session.exitCode)]);
   if (session.dataSaved !== null)

@@ -3,7 +3,8 @@ import { Table, Time, formatDuration, type Column, type Sort } from "../../../sh
 import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf } from "./session-actions";
-import { BrowserBadges, RecordingButton, SessionButtons, durationOf, type SessionActions } from "./session-card";
+import { BrowserBadges, SessionButtons, durationOf, type SessionActions } from "./session-card";
+import { RecordingButton } from "./session-recording";
 import { HandoverBadge, HandoverReason } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 

@@ -35,6 +35,25 @@ const notSaved: Record<NotSaved, string> = {
   error: "an error occurred; see the log of the worker",
 };
 
+type Recording = NonNullable<Schema<"Recording">>;
+
+const recordingStates: Record<Recording["state"], string> = {
+  recording: "Recording",
+  complete: "Complete",
+  incomplete: "Incomplete",
+  failed: "Failed",
+};
+
+const recordingReasons: Record<NonNullable<Recording["reason"]>, string> = {
+  quota_exceeded: "the files have reached LAUNCH_FILES_MB",
+  disk_full: "the disk of the worker is full",
+  encoder_failed: "the video could not be encoded; see the log of the worker",
+  frames_failed: "the frames could not be stored; see the log of the worker",
+  start_failed: "it could not start; see the log of the worker",
+  interrupted: "the worker was killed",
+  no_picture: "the browser showed no picture",
+};
+
 const sources: Record<FileSource, string> = { download: "Download", upload: "Upload" };
 
 const fileStates: Record<FileState, string> = {
@@ -166,6 +185,11 @@ export const texts = {
     saveFiles: "Save all as an archive",
     source: (source: FileSource) => sources[source],
     state: (state: FileState) => fileStates[state],
+    notRecorded: "This session is not recorded.",
+    recordingState: ({ state, reason }: Recording) =>
+      reason ? `${recordingStates[state]}: ${recordingReasons[reason]}` : recordingStates[state],
+    startRecording: "Start recording",
+    stopRecording: "Stop recording",
     pdf: "PDF",
     png: "Screenshot of the whole page",
     facts: "Facts",

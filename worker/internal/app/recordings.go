@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/pagelog"
 	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/rfb"
-	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // cannotRecord returns why this worker cannot record something; "" if it can.
@@ -33,50 +31,6 @@ func cannotRecord(of launch.Record) (problem string) {
 // recordingURL returns the URL of the player of a session.
 func (w *worker) recordingURL(session uuid.UUID) string {
 	return access.Recordings{Address: w.address}.Player(session.String())
-}
-
-// launched starts what a launch asks for.
-func (w *worker) launched(launchID uuid.UUID, request launch.Request, record launch.Record) {
-	if !request.CollectLogs && !record.Any() {
-		return
-	}
-	of, ok := (browserFinder{w.launches}).Find(launchID.String())
-	if !ok {
-		return
-	}
-	if request.CollectLogs || record.Events {
-		w.logs.Start(of)
-	}
-	if record.Any() {
-		if err := w.record(of, record, request.OrganizationKey); err != nil {
-			w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
-		}
-	}
-}
-
-// record starts to record a browser.
-func (w *worker) record(of access.Browser, parts launch.Record, key session.OrganizationKey) error {
-	owner, err := w.recordingOwner(key)
-	if err != nil {
-		return err
-	}
-	id, err := uuid.Parse(of.SessionID)
-	if err != nil {
-		return fmt.Errorf("session id: %w", err)
-	}
-	dir, err := of.Files.Record()
-	if err != nil {
-		return err
-	}
-	subject := recording.Subject{Session: id, Dir: dir, Owner: owner, Done: of.Done, CheckSpace: func() recording.Reason { return checkSpace(of.Files) }}
-	subject.Video, subject.Frames = parts.Video, parts.Frames
-	if parts.Video || parts.Frames {
-		subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
-	}
-	if parts.Events {
-		subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, of, add) }
-	}
-	return w.recordings.Start(subject)
 }
 
 func checkSpace(of *files.Launch) recording.Reason {

@@ -26,7 +26,7 @@ type recordingStore struct {
 // openRecordings creates the service of recordings and its store.
 func (w *worker) openRecordings(ctx context.Context) error {
 	counted := recording.NewMetrics(w.metrics)
-	o := recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: counted}
+	o := recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: counted, StartProcess: startEncoder(w.launcher.StartEncoder)}
 	if w.config.RecordingsURL != "" {
 		opened, err := bucket.Open(ctx, "RECORDINGS_URL", w.config.RecordingsURL, 0o700, w.roots)
 		if err != nil {

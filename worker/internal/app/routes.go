@@ -76,12 +76,12 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
-	w.fileServer = fileserver.New(w.files, w.recordings, w.address)
+	w.fileServer = fileserver.New(w.files, w.recordings, recorder{w, server.RecordingOf}, w.address)
 	w.fileServer.Register(w.web)
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
-		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Loop: w.loop,
+		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Loop: w.loop, Recording: server.RecordingOf,
 	})
 	w.sockets.Register(w.web)
 	w.mcp = mcp.New(mcp.Options{
@@ -89,7 +89,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 		Parse: launchParser(guard), Version: program.Version, Logger: logger,
 	})
 	w.mcp.Register(w.web)
-	w.registerWebDriver(guard, links, key, logger)
+	w.registerWebDriver(guard, server, key, logger)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
 	return w.registerConsole(server.Recordings)

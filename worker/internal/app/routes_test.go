@@ -106,6 +106,8 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 			{"GET", "/pdf", "", 200, false},
 			{"POST", "/navigate", `{"url":"about:blank"}`, 200, false},
 			{"POST", "/view-ticket", "", 200, false},
+			{"POST", "/recording", `{"record":["events"]}`, 400, false}, // nothing outlives a launch
+			{"DELETE", "/recording", "", 409, false},
 		} {
 			want := 404
 			if credential.control || credential.view && route.view {

@@ -9,15 +9,17 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/webdriver"
 )
 
 // registerWebDriver creates the WebDriver entry and registers its routes.
-func (w *worker) registerWebDriver(guard *oapi.Guard, links access.Links, key access.Key, logger *slog.Logger) {
+func (w *worker) registerWebDriver(guard *oapi.Guard, server *rest.Server, key access.Key, logger *slog.Logger) {
 	drivers := browser.NewDriverFinder(w.config.ChromeDriver, browser.FindOptions{Log: logger})
 	w.drivers = webdriver.New(webdriver.Options{
-		Launches: w.launches, Links: links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
-		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, IdleTimeout: w.config.Lifetimes.WebDriverIdle, Logger: logger,
+		Launches: w.launches, Links: server.Links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
+		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, Recording: server.RecordingOf,
+		IdleTimeout: w.config.Lifetimes.WebDriverIdle, Logger: logger,
 	})
 	w.drivers.Register(w.web)
 }

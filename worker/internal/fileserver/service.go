@@ -29,14 +29,15 @@ type Store interface {
 type Service struct {
 	store      Store
 	recordings Recordings
+	recorder   Recorder
 	address    access.Address
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
 }
 
 // New returns a Service. Call Close to end its transfers.
-func New(store Store, recordings Recordings, address access.Address) *Service {
-	s := &Service{store: store, recordings: recordings, address: address}
+func New(store Store, recordings Recordings, recorder Recorder, address access.Address) *Service {
+	s := &Service{store: store, recordings: recordings, recorder: recorder, address: address}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -55,6 +56,8 @@ func (s *Service) Routes() []access.Route {
 		{Path: "/files/:file", Method: http.MethodPut, Handle: s.upload},
 		{Path: "/files/:file", Method: http.MethodDelete, Handle: ofBrowser(s.remove)},
 		{Path: "/files.zip", Handle: ofBrowser(s.archive)},
+		{Path: "/recording", Method: http.MethodPost, Handle: s.startRecording},
+		{Path: "/recording", Method: http.MethodDelete, Handle: s.stopRecording},
 	}
 }
 

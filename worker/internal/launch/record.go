@@ -3,11 +3,12 @@ package launch
 import (
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
+
+// recordField is the field of a launch with what is recorded.
+const recordField = "browser.record"
 
 // Record says what is recorded of a browser.
 type Record struct{ Video, Events, Frames bool }
@@ -22,25 +23,42 @@ func NewRecord(names []string) Record {
 	}
 }
 
-// checkRecord refuses recordings that this worker cannot make.
-func (s *Service) checkRecord(of Settings, where string) []fault.Detail {
-	if !deref(of.Record).Any() {
+// CheckRecord returns an error that names the field if this worker cannot record something.
+func (s *Service) CheckRecord(parts Record, field string) error {
+	if details := s.checkRecord(parts, field, ""); len(details) > 0 {
+		return fault.Invalid(details...)
+	}
+	return nil
+}
+
+// checkRecord refuses recordings that this worker cannot make. where says where else the field can be.
+func (s *Service) checkRecord(parts Record, field, where string) []fault.Detail {
+	if !parts.Any() {
 		return nil
 	}
 	problem := "must be empty" + where + ": this worker does not keep files (FILES_RETENTION is 0)"
 	if s.KeepsFiles {
-		if problem = s.CannotRecord(*of.Record); problem == "" {
+		if problem = s.CannotRecord(parts); problem == "" {
 			return nil
 		}
 		problem = "must not contain video" + where + ": " + problem
 	}
-	return []fault.Detail{{Field: "browser.record", Code: fault.Custom, Message: problem}}
+	return []fault.Detail{{Field: field, Code: fault.Custom, Message: problem}}
 }
 
-// recordingOf returns what is recorded of a session; nil if nothing is.
-func (s *Service) recordingOf(id uuid.UUID, parts Record) *session.Recording {
-	if !parts.Any() || s.RecordingURL == nil {
-		return nil
+// startRecording starts what is recorded of a session. The session says whether that has failed.
+func (s *Service) startRecording(run *running, request Request, parts Record) {
+	failure := ""
+	if s.Launched != nil {
+		failure = s.Launched(run.session.LaunchID, request, parts)
 	}
-	return &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, URL: s.RecordingURL(id)}
+	if !parts.Any() || s.RecordingURL == nil {
+		return
+	}
+	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, Failure: failure}
+	if failure == "" {
+		recording.URL = s.RecordingURL(run.session.ID)
+	}
+	run.session.Recording = recording
+	s.Sessions.SetRecording(run.session.ID, recording)
 }

@@ -29,7 +29,10 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 				o.KeepsFiles = true
 				o.CannotRecord = func(launch.Record) string { return "" }
 				o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
-				o.Launched = func(_ uuid.UUID, _ launch.Request, record launch.Record) { got = record }
+				o.Launched = func(_ uuid.UUID, _ launch.Request, record launch.Record) string {
+					got = record
+					return ""
+				}
 			})
 			r.cloud.profile.Settings.Record = tc.profile
 			request := byProfile()
@@ -61,5 +64,24 @@ func TestRecord_RefusesProfileThatCannotBeRecorded(t *testing.T) {
 		if f == nil || f.Kind != fault.Validation || len(f.Details) != 1 || f.Details[0].Field != "browser.record" || f.Details[0].Message != message {
 			t.Errorf("error %+v", f)
 		}
+	}
+}
+
+// TestRecord_SessionSaysThatStartFailed launches a browser whose recording cannot start. The cloud gets no URL.
+func TestRecord_SessionSaysThatStartFailed(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) {
+		o.KeepsFiles = true
+		o.CannotRecord = func(launch.Record) string { return "" }
+		o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
+		o.Launched = func(uuid.UUID, launch.Request, launch.Record) string { return "disk_full" }
+	})
+	request := byProfile()
+	request.Override.Record = &launch.Record{Events: true}
+	s, err := r.Launch(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := s.Recording; of == nil || of.Failure != "disk_full" || of.URL != "" || !of.Events {
+		t.Errorf("got %+v", of)
 	}
 }

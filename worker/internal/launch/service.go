@@ -45,14 +45,14 @@ type Options struct {
 	KeepsFiles  bool                    // files can outlive a browser
 	// CannotRecord returns why videos are not possible; "" if they are. nil: none is.
 	CannotRecord func(Record) (problem string)
-	RecordingURL func(session uuid.UUID) string // of the player; nil: it is not reported to the cloud
+	RecordingURL func(session uuid.UUID) string // of the player; nil: recordings are not reported
 	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
-	// Launched is called for each browser that has started, with its request and what to record. It must not
-	// block. nil: no call.
-	Launched func(launchID uuid.UUID, request Request, record Record)
+	// Launched is called for each browser that has started, with its request and what to record. It returns the
+	// reason in the API why the recording could not start; "" if it has. nil: no call.
+	Launched func(launchID uuid.UUID, request Request, record Record) (failure string)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }

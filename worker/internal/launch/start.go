@@ -58,11 +58,9 @@ func (s *Service) start(
 		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Name: request.Name, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
-		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(), Recording: s.recordingOf(id, deref(settings.Record)),
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
-	if s.Launched != nil {
-		s.Launched(run.session.LaunchID, request, deref(settings.Record))
-	}
+	s.startRecording(run, request, deref(settings.Record))
 	return run, nil
 }
 
@@ -123,7 +121,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	if err := checkSettings(request, profile, settings, build); err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
-	details := append(s.checkRecord(settings, alsoInProfile), settings.Limits.check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
+	details := append(s.checkRecord(deref(settings.Record), recordField, alsoInProfile), settings.Limits.check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
 	if len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -34,8 +35,11 @@ type sessionInfo struct {
 	BrowserVersion int       `json:"browserVersion"`
 	Headless       bool      `json:"headless"`
 	Bundle         *bundle   `json:"bundle"` // null for none
-	ControlToken   string    `json:"controlToken"`
-	ExpiresAt      time.Time `json:"expiresAt"` // of the token
+
+	Recording *workerapi.Recording `json:"recording"` // null for none
+
+	ControlToken string    `json:"controlToken"`
+	ExpiresAt    time.Time `json:"expiresAt"` // of the token
 }
 
 // bundle is the identity of the browser.
@@ -104,6 +108,7 @@ func (s *Service) sessionInfo(launched session.Session) (any, error) {
 	return sessionInfo{
 		SessionID: launched.ID.String(), LaunchID: launched.LaunchID.String(), Status: string(launched.Status), StartedAt: launched.StartedAt,
 		ProfileID: launched.ProfileID.String(), ProfileName: launched.ProfileName, BrowserVersion: launched.BrowserVersion, Headless: launched.Headless, Bundle: chosen,
+		Recording:    s.Recording(launched),
 		ControlToken: token, ExpiresAt: expires,
 	}, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
@@ -122,7 +123,7 @@ func (w *fixture) serve(t testing.TB, log *slog.Logger) {
 	}
 	t.Cleanup(loop.Close)
 	w.Service = launchsock.New(launchsock.Options{
-		Launches: w.launches, Parse: parse, Logger: log, Loop: loop,
+		Launches: w.launches, Parse: parse, Logger: log, Loop: loop, Recording: func(session.Session) *workerapi.Recording { return nil },
 		Links: access.Links{Address: access.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
 	})
 	e := httpd.New(httpd.Options{Logger: log})

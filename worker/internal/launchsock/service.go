@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
@@ -49,9 +50,11 @@ type Options struct {
 	Links    access.Links
 	// Parse reads and validates a launch, the body of POST /sessions/profile. Its
 	// errors are *fault.Error.
-	Parse  func(body []byte) (launch.Request, error)
-	Logger *slog.Logger
-	Loop   *eventloop.Loop // reads the relayed connections; optional
+	Parse func(body []byte) (launch.Request, error)
+	// Recording returns the recording of a session; nil without one.
+	Recording func(session.Session) *workerapi.Recording
+	Logger    *slog.Logger
+	Loop      *eventloop.Loop // reads the relayed connections; optional
 }
 
 // Service answers /launch and owns its connections.

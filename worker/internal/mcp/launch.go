@@ -109,7 +109,11 @@ func (s *Service) launchBrowser(ctx context.Context, one *clientSession, in laun
 		}
 		return result{}, toolError("This session has ended. Connect again.")
 	}
-	return result{note: "Launched " + b.describe() + "."}, nil
+	note := "Launched " + b.describe() + "."
+	if of := launched.Recording; of != nil && of.Failure != "" {
+		note += " Its recording could not start: " + of.Failure + "."
+	}
+	return result{note: note}, nil
 }
 
 func (s *Service) listBrowsers(_ context.Context, one *clientSession, _ struct{}) (result, error) {

@@ -121,7 +121,7 @@ func (s *Store) Collect(ctx context.Context) (deleted int, err error) {
 		}
 		of.keys = append(of.keys, object.Key)
 		of.described = of.described || name == infoName
-		if object.ModTime.After(of.modified) {
+		if name != MP4Name && object.ModTime.After(of.modified) { // a conversion keeps no recording longer
 			of.modified = object.ModTime
 		}
 	}

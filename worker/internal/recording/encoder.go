@@ -1,15 +1,13 @@
 package recording
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,40 +16,65 @@ import (
 const (
 	writeTimeout  = 10 * time.Second // of a frame
 	finishTimeout = 15 * time.Second // of the end of a video
-	niceness      = 10
-	maxMemory     = 2 << 30 // bytes of address space
-	pipeSize      = 1 << 20 // bytes
-	maxMessages   = 4 << 10 // bytes of the encoder's last messages
-	nobody        = 65534   // user and group of the encoder if the worker is root
+	pipeSize      = 1 << 20          // bytes
 )
 
 // FindFFmpeg returns the path of ffmpeg, or an error that says what to do.
 func FindFFmpeg() (string, error) {
 	path, err := exec.LookPath("ffmpeg")
 	if err != nil {
-		return "", errors.New("this worker has no ffmpeg in its PATH")
+		return "", ErrNoFFmpeg
 	}
 	return path, nil
 }
 
-// encoder is an ffmpeg process that writes a video.
-type encoder struct {
-	cmd      *exec.Cmd
-	in       *os.File
-	size     image.Point // of all raw pictures
-	jpeg     bool
-	fitted   []byte
-	messages *tail
-	exited   chan error
+// ffmpeg returns the path of ffmpeg.
+func (s *Service) ffmpeg() (string, error) {
+	if s.FFmpeg != "" {
+		return s.FFmpeg, nil
+	}
+	return FindFFmpeg()
 }
 
-// startEncoder starts to encode pictures like the first one to a file, which must not
-// exist.
-func startEncoder(ffmpeg, path string, first Picture) (_ *encoder, err error) {
-	if ffmpeg == "" {
-		if ffmpeg, err = FindFFmpeg(); err != nil {
-			return nil, err
-		}
+// Command is a run of ffmpeg, which reads descriptor 3, In, and writes the file of descriptor 4, Out.
+type Command struct {
+	Program   string
+	Args      []string
+	In, Out   *os.File
+	MaxOutput int64 // size limit of Out, in bytes; 0 is unlimited
+}
+
+// The descriptors of a Command as ffmpeg opens them. It needs no access to the directory of the file.
+const (
+	input  = "pipe:3"
+	output = "/proc/self/fd/4"
+)
+
+// Process is a running Command.
+type Process interface {
+	Done() <-chan struct{} // closed when it has ended
+	Kill()
+	Err() error         // why it has failed, after Done; nil if it has not
+	CPU() time.Duration // its processor time, after Done
+}
+
+// StartProcess starts a command. The pictures come from a browser, so the process must reach nothing but its files.
+type StartProcess func(ctx context.Context, c Command) (Process, error)
+
+// encoder is an ffmpeg process that writes a video.
+type encoder struct {
+	Process
+	in     *os.File
+	size   image.Point // of all raw pictures
+	jpeg   bool
+	fitted []byte
+}
+
+// startEncoder starts to encode pictures like the first one to a file, which must not exist.
+func (r *recorder) startEncoder(ctx context.Context, path string, first Picture) (_ *encoder, err error) {
+	ffmpeg, err := r.service.ffmpeg()
+	if err != nil {
+		return nil, err
 	}
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -65,46 +88,29 @@ func startEncoder(ffmpeg, path string, first Picture) (_ *encoder, err error) {
 	defer read.Close()
 	// Fewer switches between the processes for a raw picture of megabytes; an unprivileged worker may be refused.
 	_, _ = unix.FcntlInt(read.Fd(), unix.F_SETPIPE_SZ, pipeSize)
-	e := &encoder{in: in, size: first.Size, jpeg: first.JPEG, messages: &tail{limit: maxMessages}, exited: make(chan error, 1)}
-	// The kernel reopens the file of this descriptor: the encoder needs no access to its directory.
-	e.cmd = exec.Command(ffmpeg, arguments(first, "/proc/self/fd/3")...) //nolint:noctx // finish ends it
-	e.cmd.Env, e.cmd.Dir, e.cmd.Stdin, e.cmd.Stderr, e.cmd.ExtraFiles = []string{"LC_ALL=C"}, "/", read, e.messages, []*os.File{out}
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 && out.Chown(nobody, nobody) == nil { // the pictures come from a browser
-		e.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-	}
-	if err := e.cmd.Start(); err != nil {
+	e := &encoder{in: in, size: first.Size, jpeg: first.JPEG}
+	ctx = context.WithoutCancel(ctx) // the browser may have ended, but the video must have its last picture
+	if e.Process, err = r.subject.StartProcess(ctx, Command{Program: ffmpeg, Args: arguments(first), In: read, Out: out}); err != nil {
 		_ = in.Close()
 		return nil, err
 	}
-	e.limit()
-	go func() { e.exited <- e.cmd.Wait() }()
 	return e, nil
 }
 
-// limit bounds the resources of the process.
-func (e *encoder) limit() {
-	pid := e.cmd.Process.Pid
-	// They fail if the process has ended, which finish reports.
-	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, niceness)
-	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}, nil)
-	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
-}
-
 // arguments returns the arguments of ffmpeg.
-func arguments(first Picture, out string) []string {
+func arguments(first Picture) []string {
 	size := videoSize(first.Size)
-	input := []string{"-f", "rawvideo", "-pixel_format", "bgr0", "-video_size", fmt.Sprintf("%dx%d", first.Size.X, first.Size.Y)}
+	source := []string{"-f", "rawvideo", "-pixel_format", "bgr0", "-video_size", fmt.Sprintf("%dx%d", first.Size.X, first.Size.Y)}
 	if first.JPEG {
-		input = []string{"-f", "mjpeg"}
+		source = []string{"-f", "mjpeg"}
 	}
-	args := append([]string{"-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-threads", "1", "-filter_threads", "1"}, input...)
+	args := append([]string{"-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-threads", "1", "-filter_threads", "1"}, source...)
 	filter := fmt.Sprintf("scale=%d:%d:force_original_aspect_ratio=decrease:flags=fast_bilinear,pad=%d:%d:(ow-iw)/2:(oh-ih)/2,setsar=1,format=yuv420p",
 		size.X, size.Y, size.X, size.Y)
 	rate := strconv.Itoa(frameRate)
-	return append(args, "-framerate", rate, "-i", "pipe:0", "-an", "-vf", filter, "-r", rate, "-threads", "1",
+	return append(args, "-framerate", rate, "-i", input, "-an", "-vf", filter, "-r", rate, "-threads", "1",
 		"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-lag-in-frames", "0", "-static-thresh", "100",
-		"-b:v", "800k", "-g", strconv.Itoa(10*frameRate), "-flush_packets", "1", "-f", "webm", out)
+		"-b:v", "800k", "-g", strconv.Itoa(10*frameRate), "-flush_packets", "1", "-f", "webm", output)
 }
 
 // videoSize returns the size of a video: at most MaxWidth wide, and even.
@@ -142,36 +148,11 @@ func (e *encoder) fit(p Picture) []byte {
 func (e *encoder) finish() error {
 	_ = e.in.Close()
 	select {
-	case err := <-e.exited:
-		return e.describe(err)
+	case <-e.Done():
+		return e.Err()
 	case <-time.After(finishTimeout):
-		_ = e.cmd.Process.Kill()
-		<-e.exited //nolint:errcheck // it was killed
-		return e.describe(errors.New("it did not end in time"))
+		e.Kill()
+		<-e.Done()
+		return errors.Join(errors.New("ffmpeg did not end in time"), e.Err())
 	}
-}
-
-// cpu returns the processor time of the ended process.
-func (e *encoder) cpu() time.Duration {
-	return e.cmd.ProcessState.UserTime() + e.cmd.ProcessState.SystemTime()
-}
-
-func (e *encoder) describe(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", err, strings.TrimSpace(e.messages.String()))
-}
-
-// tail keeps the end of what is written.
-type tail struct {
-	limit int
-	bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	n, _ := t.Buffer.Write(p)
-	t.Next(max(t.Len()-t.limit, 0))
-	return n, nil
 }

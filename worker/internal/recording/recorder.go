@@ -22,13 +22,15 @@ type recorder struct {
 	subject Subject
 
 	encoderCPU time.Duration // after the end of the video
+	stop       context.CancelFunc
+	ended      chan struct{} // closed when the recording is on the disk
 
 	mu   sync.Mutex
 	info Info
 }
 
 func newRecorder(s *Service, of Subject) *recorder {
-	return &recorder{service: s, subject: of, info: Info{
+	return &recorder{service: s, subject: of, ended: make(chan struct{}), info: Info{
 		Video: of.Pictures != nil && of.Video, Frames: of.Pictures != nil && of.Frames, Events: of.Events != nil, State: Running, StartedAt: time.Now(),
 	}}
 }
@@ -60,54 +62,74 @@ func (r *recorder) save() error {
 	return nil
 }
 
-// run records until the browser or ctx ends, or CheckSpace returns a reason.
+// run records until the browser or ctx ends, all parts have failed, or CheckSpace returns a reason.
 func (r *recorder) run(ctx context.Context) {
+	defer close(r.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var parts sync.WaitGroup
-	var videoFailed, framesFailed, eventsFailed Reason
-	if r.subject.Events != nil {
-		parts.Go(func() { eventsFailed = r.recordEvents(ctx) })
-	}
 	waiting := 1 // frames need only the latest picture
 	if r.info.Video {
 		waiting = maxWaiting
 	}
 	s := newScreen(waiting)
+	parts := r.parts(s)
+	failures := make(chan Reason, len(parts))
+	var work sync.WaitGroup
+	for _, record := range parts {
+		work.Go(func() { failures <- record(ctx) })
+	}
 	if r.subject.Pictures != nil {
-		parts.Go(func() {
+		work.Go(func() {
 			repeat(ctx, func(ctx context.Context) error { return r.subject.Pictures(ctx, s.show) })
 		})
 	}
-	if r.info.Video {
-		parts.Go(func() {
-			if videoFailed = r.recordVideo(ctx, s); videoFailed == EncoderFailed {
-				r.service.Log.Error("a video could not be recorded", "sessionId", r.subject.Session)
-			}
-		})
-	}
-	if r.info.Frames {
-		parts.Go(func() { framesFailed = r.recordFrames(ctx, s) })
-	}
-	full := r.await(ctx)
+	full := r.await(ctx, failures, len(parts))
 	r.mu.Lock()
-	r.info.EndedAt = time.Now()
+	r.info.EndedAt, r.info.Reason = time.Now(), cmp.Or(full, r.info.Reason)
 	r.mu.Unlock()
 	cancel()
-	parts.Wait()
-	r.finish(cmp.Or(full, videoFailed, framesFailed, eventsFailed))
+	work.Wait()
+	close(failures)
+	for reason := range failures {
+		r.fail(reason)
+	}
+	r.finish()
 }
 
-// await waits for the end of the browser, and returns a reason for an earlier end.
-func (r *recorder) await(ctx context.Context) Reason {
+// parts returns the functions that record the parts until their context ends. They return why they have failed.
+func (r *recorder) parts(s *screen) (parts []func(context.Context) Reason) {
+	if r.info.Video {
+		parts = append(parts, func(ctx context.Context) Reason { return r.recordVideo(ctx, s) })
+	}
+	if r.info.Frames {
+		parts = append(parts, func(ctx context.Context) Reason { return r.recordFrames(ctx, s) })
+	}
+	if r.info.Events {
+		parts = append(parts, r.recordEvents)
+	}
+	return parts
+}
+
+// fail records why a part has failed; the first reason counts.
+func (r *recorder) fail(reason Reason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.info.Reason = cmp.Or(r.info.Reason, reason)
+}
+
+// await waits for the end of the browser or of all parts, and returns a reason for an earlier end.
+func (r *recorder) await(ctx context.Context, failures <-chan Reason, parts int) Reason {
 	check := time.NewTicker(roomInterval)
 	defer check.Stop()
-	for {
+	for parts > 0 {
 		select {
 		case <-r.subject.Done:
 			return ""
 		case <-ctx.Done():
 			return ""
+		case reason := <-failures:
+			r.fail(reason)
+			parts--
 		case <-check.C:
 			if full := r.subject.CheckSpace(); full != "" {
 				r.service.Log.Warn("a recording ended early", "sessionId", r.subject.Session, "reason", string(full))
@@ -115,24 +137,29 @@ func (r *recorder) await(ctx context.Context) Reason {
 			}
 		}
 	}
+	return r.subject.CheckSpace() // a full disk is a better reason than its consequences
 }
 
 // finish stores how the recording has ended.
-func (r *recorder) finish(reason Reason) {
+func (r *recorder) finish() {
 	bytes := size(r.subject.Dir)
 	r.mu.Lock()
-	r.info.State, r.info.Reason, r.info.Bytes = Complete, reason, bytes
-	if reason != "" {
+	r.info.State, r.info.Bytes = Complete, bytes
+	switch {
+	case r.info.Reason != "" && bytes == 0:
+		r.info.State = Failed
+	case r.info.Reason != "":
 		r.info.State = Incomplete
 	}
+	info := r.info
 	r.mu.Unlock()
-	r.service.Log.Info("recording ended", "sessionId", r.subject.Session, "state", string(r.info.State), "reason", string(reason), "bytes", bytes,
-		"droppedFrames", r.info.DroppedFrames, "encoderCPU", r.encoderCPU)
+	r.service.Log.Info("recording ended", "sessionId", r.subject.Session, "state", string(info.State), "reason", string(info.Reason), "bytes", bytes,
+		"droppedFrames", info.DroppedFrames, "encoderCPU", r.encoderCPU)
 	if err := r.save(); err != nil {
 		r.service.Log.Error("failed to save the description of a recording", "sessionId", r.subject.Session, "error", err)
 	}
 	if store := r.service.Store; store != nil {
-		if err := store.enqueue(r.subject.Session, r.subject.Dir, r.current()); err != nil {
+		if err := store.enqueue(r.subject.Session, r.subject.Dir, info); err != nil {
 			r.service.Log.Error("failed to store a recording; the next start of this worker tries again", "sessionId", r.subject.Session, "error", err)
 		}
 	}

@@ -31,10 +31,11 @@ type State string
 const (
 	Running    State = "recording"
 	Complete   State = "complete"
-	Incomplete State = "incomplete" // it ended early; see the reason
+	Incomplete State = "incomplete" // it ended early, or a part is missing; see the reason
+	Failed     State = "failed"     // nothing was recorded; see the reason
 )
 
-// Reason is why a recording is incomplete.
+// Reason is why a recording is not complete.
 type Reason string
 
 // The reasons.
@@ -43,6 +44,7 @@ const (
 	DiskFull      Reason = "disk_full"
 	EncoderFailed Reason = "encoder_failed"
 	FramesFailed  Reason = "frames_failed"
+	StartFailed   Reason = "start_failed"
 	Interrupted   Reason = "interrupted" // the worker was killed
 	NoPicture     Reason = "no_picture"  // the browser ended before it showed one
 )
@@ -63,7 +65,7 @@ type Info struct {
 }
 
 // contentTypes are the types of the files of a recording.
-var contentTypes = map[string]string{VideoName: "video/webm", EventsName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
+var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
 
 // files returns the files that a recording can have, without its description.
 func (i Info) files() (names []string) {
@@ -79,14 +81,19 @@ func (i Info) files() (names []string) {
 	return names
 }
 
-func (i Info) has(name string) bool { return slices.Contains(i.files(), name) }
+func (i Info) has(name string) bool {
+	return slices.Contains(i.files(), name) || i.Video && name == MP4Name
+}
 
 // Errors of this package.
 var (
 	ErrNone    = errors.New("recording: no such recording")
 	ErrRunning = errors.New("recording: the session is still recorded")
+	ErrExists  = errors.New("recording: the session was already recorded")
 	ErrMissing = errors.New("recording: this part was not recorded")
 	ErrStore   = errors.New("recording: the object store failed")
+
+	ErrNoFFmpeg = errors.New("this worker has no ffmpeg in its PATH")
 )
 
 // Metrics counts recordings.

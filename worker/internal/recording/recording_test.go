@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
 )
@@ -31,13 +32,14 @@ type recorded struct {
 func newRecorded(t *testing.T, change ...func(*recording.Options)) *recorded {
 	t.Helper()
 	dir := t.TempDir()
-	o := recording.Options{Dir: func(uuid.UUID) (string, bool) { return dir, true }}
+	o := recording.Options{Dir: func(uuid.UUID) (string, bool) { return dir, true }, StartProcess: recordingtest.StartProcess}
 	for _, apply := range change {
 		apply(&o)
 	}
 	r := &recorded{Service: recording.New(o), done: make(chan struct{})}
 	t.Cleanup(r.Close)
-	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, CheckSpace: func() recording.Reason { return "" }}
+	r.subject = recording.Subject{Session: uuid.New(), Dir: dir, Done: r.done, Video: true, StartProcess: recordingtest.StartProcess}
+	r.subject.CheckSpace = func() recording.Reason { return "" }
 	return r
 }
 
@@ -138,21 +140,32 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 	if err := os.WriteFile(failing, []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Dir(failing), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	broken := newRecorded(t, func(o *recording.Options) { o.FFmpeg = failing })
 	broken.subject.Pictures = showPictures(image.Pt(320, 200), 50*time.Millisecond)
-	broken.start(t)
-	time.AfterFunc(time.Second, func() { close(broken.done) })
-	if info := broken.await(t); info.State != recording.Incomplete || info.Reason != recording.EncoderFailed {
+	broken.start(t) // the browser does not end
+	if info := broken.await(t); info.State != recording.Failed || info.Reason != recording.EncoderFailed {
 		t.Errorf("a failed encoder: %+v", info)
+	}
+	partly := newRecorded(t, func(o *recording.Options) { o.FFmpeg = failing })
+	partly.subject.Pictures = showPictures(image.Pt(320, 200), 50*time.Millisecond)
+	partly.subject.Events = func(ctx context.Context, _ func(recording.Event)) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	partly.start(t)
+	testenv.Eventually(t, "the failure of the encoder", func() bool {
+		info, _ := partly.Info(partly.subject.Session)
+		return info.State == recording.Running && info.Reason == recording.EncoderFailed
+	})
+	close(partly.done)
+	if info := partly.await(t); info.State != recording.Incomplete || info.Reason != recording.EncoderFailed {
+		t.Errorf("events without the video: %+v", info)
 	}
 	dark := newRecorded(t)
 	dark.subject.Pictures = func(context.Context, func(recording.Picture)) error { return errors.New("no display") }
 	dark.start(t)
 	close(dark.done)
-	if info := dark.await(t); info.State != recording.Incomplete || info.Reason != recording.NoPicture {
+	if info := dark.await(t); info.State != recording.Failed || info.Reason != recording.NoPicture {
 		t.Errorf("without a picture: %+v", info)
 	}
 	if _, err := dark.Open(t.Context(), dark.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrMissing) {
@@ -163,15 +176,9 @@ func TestVideo_ReportsWhyThereIsNone(t *testing.T) {
 // slowFFmpeg returns an ffmpeg that starts 1.5 seconds late.
 func slowFFmpeg(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	slow := filepath.Join(dir, "ffmpeg")
+	slow := filepath.Join(t.TempDir(), "ffmpeg")
 	if err := os.WriteFile(slow, []byte("#!/bin/sh\n/bin/sleep 1.5\nexec "+find(t, "ffmpeg")+" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
-	}
-	for _, at := range []string{filepath.Dir(dir), dir} { // it runs as another user
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return slow
 }
@@ -241,6 +248,33 @@ func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStop_CompletesRecording stops a recording while its browser runs.
+func TestStop_CompletesRecording(t *testing.T) {
+	r := newRecorded(t)
+	if _, err := r.Stop(t.Context(), r.subject.Session); !errors.Is(err, recording.ErrNone) {
+		t.Errorf("before the start: %v", err)
+	}
+	r.subject.Pictures = showPictures(image.Pt(320, 200), 50*time.Millisecond)
+	r.start(t)
+	if err := r.Start(r.subject); !errors.Is(err, recording.ErrExists) {
+		t.Errorf("started again: %v", err)
+	}
+	testenv.Eventually(t, "the start of the encoder", func() bool {
+		info, _ := r.Info(r.subject.Session)
+		return info.Bytes > 0
+	})
+	info, err := r.Stop(t.Context(), r.subject.Session)
+	if err != nil || info.State != recording.Complete || info.EndedAt.IsZero() || r.duration(t) <= 0 {
+		t.Errorf("got %+v: %v", info, err)
+	}
+	if _, err := r.Stop(t.Context(), r.subject.Session); !errors.Is(err, recording.ErrNone) {
+		t.Errorf("stopped again: %v", err)
+	}
+	if err := r.Start(r.subject); !errors.Is(err, recording.ErrExists) {
+		t.Errorf("started after the end: %v", err)
 	}
 }
 

@@ -3,7 +3,7 @@ package recording
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,6 +20,8 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics // nil: not exported
 	Store   *Store   // of ended recordings; nil: they stay on the disk
+
+	StartProcess StartProcess // starts ffmpeg for conversions
 }
 
 // Subject is a running browser to record.
@@ -32,6 +34,8 @@ type Subject struct {
 	CheckSpace func() Reason
 	Video      bool // a video of the pictures
 	Frames     bool // the pictures themselves
+
+	StartProcess StartProcess // starts ffmpeg for Video
 	// Pictures shows what the browser shows until ctx ends, the browser ends or an error
 	// occurs. Nil: neither video nor frames.
 	Pictures func(ctx context.Context, show func(Picture)) error
@@ -46,9 +50,12 @@ type Service struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	known  map[uuid.UUID]*recorder // of this service, until the directory is removed
+	converting chan struct{} // limits concurrent conversions
+
+	mu          sync.Mutex
+	closed      bool
+	known       map[uuid.UUID]*recorder   // of this service, until the directory is removed
+	conversions map[uuid.UUID]*conversion // until they have ended
 }
 
 // New returns a Service. The caller must call Close.
@@ -59,7 +66,7 @@ func New(o Options) *Service {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	s := &Service{Options: o, known: map[uuid.UUID]*recorder{}}
+	s := &Service{Options: o, converting: make(chan struct{}, 1), known: map[uuid.UUID]*recorder{}, conversions: map[uuid.UUID]*conversion{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.Store != nil {
 		s.Store.resume(func(session uuid.UUID) (string, Info, bool) {
@@ -80,12 +87,15 @@ func (s *Service) Close() {
 	s.work.Wait()
 }
 
-// Start starts to record, in the background.
+// Start starts to record, in the background. A session has one recording. Error: ErrExists.
 func (s *Service) Start(of Subject) error {
+	if _, ok := s.Info(of.Session); ok {
+		return ErrExists
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return errors.New("recording: the worker is shutting down")
+		return errClosed
 	}
 	s.forgetRemoved()
 	r := newRecorder(s, of)
@@ -98,8 +108,31 @@ func (s *Service) Start(of Subject) error {
 		}
 	}
 	s.known[of.Session] = r
-	s.work.Go(func() { r.run(s.ctx) })
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(s.ctx)
+	s.work.Go(func() {
+		defer r.stop()
+		r.run(ctx)
+	})
 	return nil
+}
+
+// Stop ends a recording, and returns its description when it is on the disk. Errors: ErrNone if the session is not
+// recorded, or that of ctx.
+func (s *Service) Stop(ctx context.Context, session uuid.UUID) (Info, error) {
+	s.mu.Lock()
+	r := s.known[session]
+	s.mu.Unlock()
+	if r == nil || r.current().State != Running {
+		return Info{}, ErrNone
+	}
+	r.stop()
+	select {
+	case <-r.ended:
+		return r.current(), nil
+	case <-ctx.Done():
+		return Info{}, fmt.Errorf("recording: %w", ctx.Err())
+	}
 }
 
 // forgetRemoved forgets the recordings that were removed. The caller holds the lock.

@@ -177,5 +177,5 @@ func (s *Store) Close(ctx context.Context) {
 	}
 }
 
-// errClosed is why a closed store stores nothing.
+// errClosed is why nothing is recorded, converted or stored after Close.
 var errClosed = errors.New("recording: the worker is shutting down")

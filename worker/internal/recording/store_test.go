@@ -27,6 +27,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
 )
 
 var owner = recording.Owner{Directory: "organization", Access: "worker key"}
@@ -115,7 +116,7 @@ func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Service = recording.New(recording.Options{Dir: dir, Log: logger, Store: s.store})
+	s.Service = recording.New(recording.Options{Dir: dir, Log: logger, Store: s.store, StartProcess: recordingtest.StartProcess})
 	t.Cleanup(s.stop)
 	return s
 }
@@ -143,7 +144,7 @@ func (s *storeFixture) record(t *testing.T, of recording.Owner) (id uuid.UUID, d
 	var once sync.Once
 	pictures := showPictures(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
-		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, CheckSpace: func() recording.Reason { return "" },
+		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, StartProcess: recordingtest.StartProcess, CheckSpace: func() recording.Reason { return "" },
 		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
 			return pictures(ctx, func(p recording.Picture) {
 				show(p)

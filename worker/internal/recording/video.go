@@ -3,6 +3,7 @@ package recording
 import (
 	"cmp"
 	"context"
+	"errors"
 	"image"
 	"math"
 	"path/filepath"
@@ -134,17 +135,13 @@ func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 		}
 	}
 	first := s.copyAt(time.Time{}, shownPicture{})
-	e, err := startEncoder(r.service.FFmpeg, filepath.Join(r.subject.Dir, VideoName), first.Picture)
+	e, err := r.startEncoder(ctx, filepath.Join(r.subject.Dir, VideoName), first.Picture)
 	if err != nil {
 		r.service.Log.Error("failed to start ffmpeg", "sessionId", r.subject.Session, "error", err)
 		return EncoderFailed
 	}
-	err = r.encode(ctx, e, s)
-	ended := e.finish()
-	r.encoderCPU = e.cpu()
-	if err == nil {
-		err = ended
-	}
+	err = errors.Join(r.encode(ctx, e, s), e.finish()) // the messages of ffmpeg explain a failed write
+	r.encoderCPU = e.CPU()
 	if err != nil {
 		r.service.Log.Error("ffmpeg failed", "sessionId", r.subject.Session, "error", err)
 		return EncoderFailed

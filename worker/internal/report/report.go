@@ -164,6 +164,9 @@ func (r *Reporter) put(e entry) {
 }
 
 func (r *Reporter) startOf(s session.Session) Start {
+	if s.Recording != nil && s.Recording.Failure != "" { // there is nothing to play
+		s.Recording = nil
+	}
 	return Start{
 		SessionID: s.ID, ProfileID: s.ProfileID, LaunchID: s.LaunchID, SlotID: s.SlotID,
 		BrowserVersion: s.BrowserVersion, Seq: s.Seq, At: s.StartedAt, BootID: r.identity.BootID, OrganizationKey: r.callerKey(s.OrganizationKey),

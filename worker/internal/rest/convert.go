@@ -144,7 +144,7 @@ func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, err
 		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
 		Bundle:   chosenBundle(of.Bundle),
 		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
-		Timeline: timeline(of.Timeline), Recording: s.recordingOf(of), Name: nonZero(of.Name),
+		Timeline: timeline(of.Timeline), Recording: s.RecordingOf(of), Name: nonZero(of.Name),
 	}
 	for name, text := range of.Metadata {
 		data.Metadata[name] = text

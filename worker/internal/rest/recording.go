@@ -24,20 +24,28 @@ func record(parts *sharedapi.RecordedParts) *launch.Record {
 	return new(launch.NewRecord(names))
 }
 
-// recordingOf returns the recording of a session; nil without one.
-func (s *Server) recordingOf(of session.Session) *workerapi.Recording {
+// RecordingOf returns the recording of a session; nil without one.
+func (s *Server) RecordingOf(of session.Session) *workerapi.Recording {
 	if s.Recording == nil {
 		return nil
 	}
 	info, ok := s.Recording.Info(of.ID)
+	if failed := of.Recording; !ok && failed != nil && failed.Failure != "" {
+		info, ok = recording.Info{
+			Video: failed.Video, Events: failed.Events, Frames: failed.Frames, State: recording.Failed, Reason: recording.Reason(failed.Failure),
+		}, true
+	}
 	if !ok {
 		return nil
 	}
 	data := &workerapi.Recording{
 		Video: info.Video, Events: info.Events, Frames: info.Frames, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
 	}
-	if info.State == recording.Incomplete {
+	if info.Reason != "" {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
+	}
+	if info.State != recording.Failed {
+		data.Url = new(s.Recordings.Player(of.ID.String()))
 	}
 	return data
 }

@@ -63,7 +63,7 @@ type Session struct {
 	Start    Start
 	Timeline []Step // in order of time
 
-	Recording *Recording // nil: nothing is recorded
+	Recording *Recording // nil: the launch records nothing
 
 	Status    Status
 	StartedAt time.Time
@@ -105,12 +105,13 @@ const (
 // Traffic is the traffic through a session's proxy, in bytes.
 type Traffic struct{ Received, Sent int64 }
 
-// Recording is what is recorded of a session, and the URL of its player.
+// Recording is what a launch has asked to record of a session.
 type Recording struct {
-	Video  bool   `json:"video"`
-	Events bool   `json:"events"`
-	Frames bool   `json:"frames"`
-	URL    string `json:"url"`
+	Video   bool   `json:"video"`
+	Events  bool   `json:"events"`
+	Frames  bool   `json:"frames"`
+	URL     string `json:"url"` // of the player; "" after a failure
+	Failure string `json:"-"`   // the reason in the API why it could not start; "" if it has started
 }
 
 // Start describes how a session got its browser.

@@ -79,6 +79,16 @@ func (s *Store) Relabel(id uuid.UUID, name *string, metadata map[string]string) 
 	return session, true
 }
 
+// SetRecording sets the recording of a session.
+func (s *Store) SetRecording(id uuid.UUID, recording *Recording) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session, ok := s.sessions[id]; ok {
+		session.Recording = recording
+		s.sessions[id] = session
+	}
+}
+
 // End marks a session as ended and returns it. It returns false if the session is
 // not running.
 func (s *Store) End(id uuid.UUID, end End) (Session, bool) {

@@ -211,10 +211,14 @@ func (s *Service) describe(d *driverSession, capabilities map[string]any) (map[s
 	}
 	// Selenium for JavaScript takes another path for the address of a debugging port.
 	capabilities["se:cdp"], capabilities["se:cdpVersion"] = s.Links.Address.Socket(hub+"/session/"+d.id+cdpPath), d.version
-	capabilities["svc:session"] = map[string]any{
+	own := map[string]any{
 		"sessionId": d.launched.ID, "launchId": d.launched.LaunchID, "profileId": d.launched.ProfileID,
 		"webSocketDebuggerUrl": urls.WebSocket, "viewUrl": urls.View,
 	}
+	if recorded := s.Recording(d.launched); recorded != nil {
+		own["recording"] = recorded
+	}
+	capabilities["svc:session"] = own
 	return map[string]any{"sessionId": d.id, "capabilities": capabilities}, nil
 }
 

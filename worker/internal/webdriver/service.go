@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/access"
@@ -49,7 +50,9 @@ type Options struct {
 	// be used with it.
 	FindDriver func(ctx context.Context, build browser.Build) (path string, err error)
 	// Reasons returns why the worker would refuse a launch.
-	Reasons     func(ctx context.Context) []httpd.Reason
+	Reasons func(ctx context.Context) []httpd.Reason
+	// Recording returns the recording of a session; nil without one.
+	Recording   func(session.Session) *workerapi.Recording
 	IdleTimeout time.Duration // of launches that have none; 0 is that of all launches
 	Logger      *slog.Logger
 }

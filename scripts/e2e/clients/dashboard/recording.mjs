@@ -22,6 +22,17 @@ const record = async (send, data) => {
   return async () => (await send('POST', `${session}/recording/ticket`)).url;
 };
 
+// recordFromConsole starts and stops the recording of a running session.
+const recordFromConsole = async (user, base, data, expect) => {
+  await user.goto(`${base}/#/sessions/${data.running}`);
+  const drawer = user.getByRole('dialog');
+  await drawer.getByText('This session is not recorded.').waitFor();
+  await drawer.getByRole('button', { name: 'Start recording' }).click();
+  await drawer.getByRole('button', { name: 'Stop recording' }).click();
+  await drawer.getByText('Complete', { exact: true }).waitFor();
+  expect(await drawer.getByRole('button', { name: /^Recording:/ }).isVisible(), 'the recording of a running session has no button');
+};
+
 export default async ({ base, data, newUser, settled, findings, overflow, screenshot }) => {
   const send = async (method, path) => {
     const response = await fetch(base + path, { method, headers: { 'X-API-Key': data.workerKey } });
@@ -92,8 +103,16 @@ export default async ({ base, data, newUser, settled, findings, overflow, screen
   await user.goto(`${base}/#/sessions?status=all`);
   await user.getByLabel('Worker key').fill(data.workerKey);
   await user.getByRole('button', { name: 'Sign in' }).click();
+  await user.context().addInitScript(() => {
+    HTMLMediaElement.prototype.canPlayType = (type) => (type.startsWith('video/mp4') ? 'probably' : ''); // as in older versions of Safari
+  });
   const opened = user.context().waitForEvent('page');
   await user.getByRole('button', { name: /^Recording:/ }).first().click();
-  await (await opened).locator('.player').waitFor();
+  const player = await opened;
+  await player.locator('.player').waitFor();
+  await player.waitForFunction(() => document.querySelector('video')?.readyState >= 1);
+  const source = await player.evaluate(() => document.querySelector('video').currentSrc);
+  expect(source.endsWith('?format=mp4'), `a web browser without WebM gets ${source}`);
+  await recordFromConsole(user, base, data, expect);
   return found;
 };

@@ -1,13 +1,54 @@
-// Package recordingtest looks at the frames of recorded videos.
+// Package recordingtest looks at the frames of recorded videos, and starts encoders without a sandbox.
 package recordingtest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"image/color"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/recording"
 )
+
+// process is a program that is not isolated.
+type process struct {
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	done   chan struct{}
+	err    error
+}
+
+// StartProcess implements recording.StartProcess.
+func StartProcess(_ context.Context, c recording.Command) (recording.Process, error) {
+	p := &process{cmd: exec.Command(c.Program, c.Args...), done: make(chan struct{})} //nolint:noctx // the recording ends it
+	p.cmd.Stderr, p.cmd.ExtraFiles = &p.stderr, []*os.File{c.In, c.Out}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		if err := p.cmd.Wait(); err != nil {
+			p.err = fmt.Errorf("%w: %s", err, &p.stderr)
+		}
+	}()
+	return p, nil
+}
+
+// Done implements recording.Process.
+func (p *process) Done() <-chan struct{} { return p.done }
+
+// Kill implements recording.Process.
+func (p *process) Kill() { _ = p.cmd.Process.Kill() }
+
+// Err implements recording.Process.
+func (p *process) Err() error { return p.err }
+
+// CPU implements recording.Process.
+func (p *process) CPU() time.Duration { return p.cmd.ProcessState.UserTime() }
 
 // ColourAt returns the colour of a point of the video in a file, below the tabs of a window.
 func ColourAt(t *testing.T, path string, at time.Duration) color.Color {

@@ -1,0 +1,73 @@
+import { useQueryClient } from "@tanstack/preact-query";
+import { useState } from "preact/hooks";
+import { send } from "../../../shared/web/api/client";
+import { Button, ErrorNotice } from "../../../shared/web/ui";
+import { slowApi, type Schema } from "../api";
+import { texts } from "../texts/sessions";
+import { nameOf, type BrowserPage } from "./session-actions";
+
+type Session = Schema<"BrowserSession">;
+const t = texts.drawer;
+
+/** The button that plays the recording of a session, once it has ended. */
+export function RecordingButton({
+  session,
+  onOpen,
+}: {
+  session: Session;
+  onOpen: (session: Session, page: BrowserPage) => void;
+}) {
+  const { recording } = session;
+  const ended = recording?.url && recording.state !== "recording";
+  if (!ended || !(recording.video || recording.events)) return null; // the player has no frames
+  return (
+    <Button
+      size="small"
+      icon="play"
+      title={texts.newTab}
+      aria-label={`${texts.recording}: ${nameOf(session)}`}
+      onClick={() => onOpen(session, "recording")}
+    >
+      {texts.recording}
+    </Button>
+  );
+}
+
+/** The state of the recording of a running session, with the button that starts or stops it. */
+export function SessionRecording({ session }: { session: Session }) {
+  const queries = useQueryClient();
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const { recording } = session;
+  const params = { path: { launchId: session.launchId } };
+  const change = async (request: () => Promise<unknown>) => {
+    setBusy(true);
+    setError(undefined);
+    await request().catch(setError);
+    await queries.invalidateQueries({ queryKey: ["session", session.id] });
+    setBusy(false);
+  };
+  const start = () =>
+    change(() =>
+      send(slowApi.POST("/browsers/{launchId}/recording", { params, body: { record: ["video", "events"] } })),
+    );
+  const stop = () => change(() => send(slowApi.DELETE("/browsers/{launchId}/recording", { params })));
+  return (
+    <>
+      <div class="row apart">
+        <span>{recording ? t.recordingState(recording) : t.notRecorded}</span>
+        {recording?.state === "recording" && (
+          <Button size="small" icon="stop" busy={busy} onClick={() => void stop()}>
+            {t.stopRecording}
+          </Button>
+        )}
+        {!recording?.url && (
+          <Button size="small" icon="play" busy={busy} onClick={() => void start()}>
+            {t.startRecording}
+          </Button>
+        )}
+      </div>
+      {error ? <ErrorNotice error={error} /> : null}
+    </>
+  );
+}

@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/session"
+)
+
+// launched starts what a launch asks for. It returns why the recording could not start.
+func (w *worker) launched(launchID uuid.UUID, request launch.Request, parts launch.Record) (failure string) {
+	if !request.CollectLogs && !parts.Any() {
+		return ""
+	}
+	of, ok := (browserFinder{w.launches}).Find(launchID.String())
+	if ok && request.CollectLogs {
+		w.logs.Start(of)
+	}
+	if !parts.Any() {
+		return ""
+	}
+	if !ok { // the browser has ended
+		return string(recording.StartFailed)
+	}
+	err := w.record(of, parts, request.OrganizationKey)
+	if err == nil {
+		return ""
+	}
+	w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
+	if errors.Is(err, files.ErrDiskFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return string(recording.DiskFull)
+	}
+	return string(recording.StartFailed)
+}
+
+// record starts to record a browser. Errors: files.ErrEnded, files.ErrDiskFull, recording.ErrExists.
+func (w *worker) record(of access.Browser, parts launch.Record, key session.OrganizationKey) (err error) {
+	owner, err := w.recordingOwner(key)
+	if err != nil {
+		return err
+	}
+	id, err := uuid.Parse(of.SessionID)
+	if err != nil {
+		return fmt.Errorf("session id: %w", err)
+	}
+	launchID, err := uuid.Parse(of.LaunchID)
+	if err != nil {
+		return fmt.Errorf("launch id: %w", err)
+	}
+	running, ok := w.launches.Browser(launchID)
+	if !ok {
+		return files.ErrEnded
+	}
+	dir, err := of.Files.Record()
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return recording.ErrExists
+	case errors.Is(err, files.ErrEnded):
+		return err
+	case err == nil:
+		subject := recording.Subject{
+			Session: id, Dir: dir, Owner: owner, Done: of.Done, CheckSpace: func() recording.Reason { return checkSpace(of.Files) },
+			Video: parts.Video, Frames: parts.Frames, StartProcess: startEncoder(running.StartEncoder),
+		}
+		if parts.Video || parts.Frames {
+			subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
+		}
+		if parts.Events {
+			w.logs.Start(of)
+			subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, of, add) }
+		}
+		err = w.recordings.Start(subject)
+	}
+	if err != nil { // nothing of it is kept
+		err = errors.Join(err, w.files.RemoveRecording(id))
+	}
+	return err
+}
+
+// startEncoder starts ffmpeg in a sandbox.
+func startEncoder(start func(context.Context, browser.EncoderCommand) (*browser.Encoder, error)) recording.StartProcess {
+	return func(ctx context.Context, c recording.Command) (recording.Process, error) {
+		started, err := start(ctx, browser.EncoderCommand(c))
+		if err != nil {
+			return nil, err
+		}
+		return started, nil
+	}
+}
+
+// recorder starts and stops the recordings of running browsers, for package fileserver.
+type recorder struct {
+	*worker
+	describe func(session.Session) *workerapi.Recording
+}
+
+// StartRecording implements fileserver.Recorder.
+func (r recorder) StartRecording(of access.Browser, names []string) (*workerapi.Recording, error) {
+	parts := launch.NewRecord(names)
+	if err := r.launches.CheckRecord(parts, "record"); err != nil {
+		return nil, err
+	}
+	recorded, err := r.sessionOf(of)
+	if err != nil {
+		return nil, err
+	}
+	if err := of.Files.CheckSpace(); err != nil {
+		return nil, err
+	}
+	if err := r.record(of, parts, recorded.OrganizationKey); err != nil {
+		return nil, err
+	}
+	return r.describe(recorded), nil
+}
+
+// StopRecording implements fileserver.Recorder.
+func (r recorder) StopRecording(ctx context.Context, of access.Browser) (*workerapi.Recording, error) {
+	recorded, err := r.sessionOf(of)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.recordings.Stop(ctx, recorded.ID); err != nil {
+		return nil, err
+	}
+	return r.describe(recorded), nil
+}
+
+// sessionOf returns the session of a browser. Error: files.ErrEnded.
+func (r recorder) sessionOf(of access.Browser) (session.Session, error) {
+	id, err := uuid.Parse(of.SessionID)
+	if err != nil {
+		return session.Session{}, fmt.Errorf("session id: %w", err)
+	}
+	found, ok := r.sessions.Get(id)
+	if !ok || found.Status != session.Running {
+		return session.Session{}, files.ErrEnded
+	}
+	return found, nil
+}
