@@ -661,6 +661,39 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/recording": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a recording
+         * @description Starts to record the running session, as `browser.record` does from the start of a session. The recording ends with
+         *     `stopRecording` or with the session, and is then available below `/sessions/{sessionId}/recording`. A session has one
+         *     recording: after its end it cannot be continued. A view ticket is not accepted.
+         */
+        post: operations["startRecording"];
+        /**
+         * Stop the recording
+         * @description Stops the recording of the running session, also one that was started with `browser.record`, and completes its files.
+         *     The session continues.
+         */
+        delete: operations["stopRecording"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/screenshot": {
         parameters: {
             query?: {
@@ -1212,8 +1245,8 @@ export interface paths {
          * @description A WebSocket. The launch is authorized with the organization key of the caller, from a header, from `token` or from
          *     `env`, and follows the rules of `POST /sessions/profile`. A refused launch is answered before the upgrade. After
          *     the upgrade, the socket speaks the Chrome DevTools Protocol with the browser. The worker itself answers two
-         *     additional methods: `Svc.getSessionInfo` (with `controlToken` and `bundle`) and `Svc.getBrowserURLs`. The
-         *     browser ends when the socket closes, unless `browser.keepAlive` is true.
+         *     additional methods: `Svc.getSessionInfo` (with `controlToken`, `bundle` and, as in the session, `recording`) and
+         *     `Svc.getBrowserURLs`. The browser ends when the socket closes, unless `browser.keepAlive` is true.
          *
          *     The close frame, whose reason is the `endReason` of the session, and the answer to `Browser.close` are sent when the
          *     end of the session is recorded, within 30 seconds: the slot is free for the next launch on this worker. A client that
@@ -1615,10 +1648,15 @@ export interface paths {
         };
         /**
          * Get the video of a recorded session
-         * @description Returns the video of a session that was launched with `browser.record`, after its end: WebM with VP8, with support
-         *     for `Range`. Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL`
-         *     they are kept there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns
-         *     them. While the session is recorded, the response is 409.
+         * @description Returns the video of a recorded session (`browser.record`, `startRecording`), after the end of the recording, with
+         *     support for `Range`: WebM with VP8, or, with `format` or `Accept: video/mp4`, MP4 with H.264 for players without WebM.
+         *     Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL` they are kept
+         *     there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns them. While
+         *     the session is recorded, the response is 409.
+         *
+         *     The first request for MP4 converts the video, which takes about a second for each minute of it. If that takes
+         *     longer than 25 seconds, the response is 503 with `Retry-After`, and the conversion continues. A worker without
+         *     ffmpeg cannot convert videos (409).
          */
         get: operations["downloadRecording"];
         put?: never;
@@ -1641,7 +1679,7 @@ export interface paths {
         };
         /**
          * Get the events of a recorded session
-         * @description Returns the timeline of a session that was launched with `browser.record`, after its end, as JSON lines. Each line is
+         * @description Returns the timeline of a recorded session, after the end of the recording, as JSON lines. Each line is
          *     an object with `atMs` (milliseconds since the start of the recording, which is the start of the video), `at`, `kind`
          *     (`recording_started`, `tab_opened`, `navigation`, `tab_closed`, `click`, `input`, `console`, `exception`, `request`, `browser`,
          *     `truncated` or `recording_ended`), and, depending on the kind, `targetId`, `url`, `level`, `text`, `line`, `column`, `role` and
@@ -1672,7 +1710,7 @@ export interface paths {
         };
         /**
          * Get the frames of a recorded session
-         * @description Returns the frames of a session that was launched with `frames` in `browser.record`, after its end: a zip archive
+         * @description Returns the frames of a session that was recorded with `frames`, after the end of the recording: a zip archive
          *     of JPEGs, as many as the display or the active tab had different pictures, at most 5 per second. Its first entry
          *     `frames.jsonl` has a line for each frame, in the order of time: an object with `file` (the name in the archive),
          *     `atMs` (milliseconds since the start of the recording, as in the events), `at`, `width` and `height` (pixels of the
@@ -1777,7 +1815,8 @@ export interface paths {
          *     | `se:*`, `wdio:*` | Ignored |
          *
          *     Other capabilities and options are refused. The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, and
-         *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl` and `viewUrl`.
+         *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl`, `viewUrl` and, if the session is
+         *     recorded, `recording` as in the session.
          *
          *     The id of the session is the credential of its commands. The session ends with the browser, and the browser ends
          *     with the session: after `DELETE`, after the last window was closed, and for the reasons of any launch. Commands
@@ -3283,7 +3322,7 @@ export interface components {
          *     ]
          */
         RecordedParts: components["schemas"]["RecordingPart"][];
-        /** @description The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed. */
+        /** @description The recording of a session; null if it is not recorded (`browser.record`, `startRecording`) or the recording was removed. */
         Recording: {
             /**
              * Format: int64
@@ -3303,6 +3342,8 @@ export interface components {
             state: components["schemas"]["RecordingState"];
             /** @description Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there. */
             stored: boolean;
+            /** @description The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed. */
+            url: string | null;
             /** @description Whether the screen is recorded. */
             video: boolean;
         } | null;
@@ -3320,24 +3361,31 @@ export interface components {
          */
         RecordingPart: "video" | "events" | "frames";
         /**
-         * @description Why the recording is incomplete; null otherwise.
+         * @description Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
          *
          *     - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
          *     - `disk_full`: the disk of the worker is full.
          *     - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
          *     - `frames_failed`: the frames could not be stored; see the log of the worker.
+         *     - `start_failed`: the recording could not start; see the log of the worker.
          *     - `interrupted`: the worker was killed. The video may be damaged.
          *     - `no_picture`: the browser ended before it showed a picture. There is no video.
          * @enum {string|null}
          */
-        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "interrupted" | "no_picture" | null;
+        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "start_failed" | "interrupted" | "no_picture" | null;
+        /** @description A success with a recording. */
+        RecordingResponse: {
+            data: components["schemas"]["Recording"];
+            success: components["schemas"]["True"];
+        };
         /**
          * @description - `recording`: the session is being recorded.
-         *     - `complete`: the recording covers the whole session.
-         *     - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+         *     - `complete`: the recording covers the session until its end, or until `stopRecording`.
+         *     - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
+         *     - `failed`: nothing was recorded; see `reason`.
          * @enum {string}
          */
-        RecordingState: "recording" | "complete" | "incomplete";
+        RecordingState: "recording" | "complete" | "incomplete" | "failed";
         /** @description The URL of the player of one recording. */
         RecordingTicket: {
             expiresAt: components["schemas"]["Timestamp"];
@@ -3430,6 +3478,11 @@ export interface components {
              * @default 600
              */
             timeoutSeconds: number;
+        };
+        /** @description What is recorded. */
+        StartRecordingRequest: {
+            /** @description The parts, as in `browser.record`. */
+            record: components["schemas"]["RecordingPart"][];
         };
         /**
          * @description A URL to open at launch.
@@ -3731,6 +3784,11 @@ export interface components {
          * @example 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
          */
         Uuid: string;
+        /**
+         * @description A format of videos. MP4 contains H.264, WebM contains VP8.
+         * @enum {string}
+         */
+        VideoFormat: "webm" | "mp4";
         /** @description The view ticket and the control token of one launch. */
         ViewTicket: {
             controlExpiresAt: components["schemas"]["Timestamp"];
@@ -4291,6 +4349,8 @@ export interface components {
         TargetId: components["schemas"]["DevtoolsId"];
         /** @description The target id of the page. Defaults to the page that was active last. */
         TargetIdQuery: components["schemas"]["DevtoolsId"];
+        /** @description The format of the video. Without it, `Accept` decides. */
+        VideoFormatQuery: components["schemas"]["VideoFormat"];
         /** @description The view ticket. */
         ViewTicketQuery: string;
         /** @description The command, which can contain slashes. */
@@ -4333,6 +4393,8 @@ export interface components {
          *     launch.
          */
         TokenCookie: string;
+        /** @description The response depends on `Accept`. */
+        VaryAccept: string;
         /** @description Identifies the request in the service log. Include it in support requests. */
         XRequestId: string;
         /** @description The version of the API contract, `info.version` of the document. */
@@ -6074,6 +6136,177 @@ export interface operations {
                 };
             };
             409: components["responses"]["Conflict"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    startRecording: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "record": [
+                 *         "video",
+                 *         "events"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartRecordingRequest"];
+            };
+        };
+        responses: {
+            /** @description The session is being recorded. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "bytes": 0,
+                     *         "droppedFrames": 0,
+                     *         "events": true,
+                     *         "frames": false,
+                     *         "reason": null,
+                     *         "state": "recording",
+                     *         "stored": false,
+                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
+                     *         "video": true
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordingResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The session is being recorded, or was recorded before; or its files have reached their limit. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "This session is being recorded, or was recorded before. A session has one recording. A running one is stopped with DELETE /browsers/{launchId}/recording."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    stopRecording: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The recording has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "bytes": 1048576,
+                     *         "droppedFrames": 0,
+                     *         "events": true,
+                     *         "frames": false,
+                     *         "reason": null,
+                     *         "state": "complete",
+                     *         "stored": false,
+                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
+                     *         "video": true
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordingResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The session is not being recorded. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "This session is not being recorded."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };
@@ -8902,7 +9135,10 @@ export interface operations {
     };
     downloadRecording: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The format of the video. Without it, `Accept` decides. */
+                format?: components["parameters"]["VideoFormatQuery"];
+            };
             header?: {
                 /** @description The range to return, such as `bytes=1048576-`. It is ignored while the file is downloaded. */
                 Range?: components["parameters"]["FileRange"];
@@ -8920,11 +9156,13 @@ export interface operations {
                 headers: {
                     "Accept-Ranges": components["headers"]["AcceptRanges"];
                     "Content-Length": components["headers"]["ContentLength"];
+                    Vary: components["headers"]["VaryAccept"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
                 };
                 content: {
+                    "video/mp4": components["schemas"]["FileContent"];
                     "video/webm": components["schemas"]["FileContent"];
                 };
             };
@@ -8933,12 +9171,14 @@ export interface operations {
                 headers: {
                     "Content-Length": components["headers"]["ContentLength"];
                     "Content-Range": components["headers"]["ContentRange"];
+                    Vary: components["headers"]["VaryAccept"];
                     "X-Request-Id": components["headers"]["XRequestId"];
                     "X-Svc-Contract": components["headers"]["XSvcContract"];
                     [name: string]: unknown;
                 };
                 content: {
                     "multipart/byteranges": components["schemas"]["FileContent"];
+                    "video/mp4": components["schemas"]["FileContent"];
                     "video/webm": components["schemas"]["FileContent"];
                 };
             };

@@ -479,6 +479,7 @@ const (
 	RecordingReasonLessThannil   RecordingReason = "<nil>"
 	RecordingReasonNoPicture     RecordingReason = "no_picture"
 	RecordingReasonQuotaExceeded RecordingReason = "quota_exceeded"
+	RecordingReasonStartFailed   RecordingReason = "start_failed"
 )
 
 // Valid indicates whether the value is a known member of the RecordingReason enum.
@@ -498,6 +499,8 @@ func (e RecordingReason) Valid() bool {
 		return true
 	case RecordingReasonQuotaExceeded:
 		return true
+	case RecordingReasonStartFailed:
+		return true
 	default:
 		return false
 	}
@@ -506,6 +509,7 @@ func (e RecordingReason) Valid() bool {
 // Defines values for RecordingState.
 const (
 	RecordingStateComplete   RecordingState = "complete"
+	RecordingStateFailed     RecordingState = "failed"
 	RecordingStateIncomplete RecordingState = "incomplete"
 	RecordingStateRecording  RecordingState = "recording"
 )
@@ -514,6 +518,8 @@ const (
 func (e RecordingState) Valid() bool {
 	switch e {
 	case RecordingStateComplete:
+		return true
+	case RecordingStateFailed:
 		return true
 	case RecordingStateIncomplete:
 		return true
@@ -620,6 +626,24 @@ func (e UnavailableReason) Valid() bool {
 	case UnavailableReasonMemory:
 		return true
 	case UnavailableReasonNoKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VideoFormat.
+const (
+	Mp4  VideoFormat = "mp4"
+	Webm VideoFormat = "webm"
+)
+
+// Valid indicates whether the value is a known member of the VideoFormat enum.
+func (e VideoFormat) Valid() bool {
+	switch e {
+	case Mp4:
+		return true
+	case Webm:
 		return true
 	default:
 		return false
@@ -980,7 +1004,7 @@ type BrowserSession struct {
 	// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
 
-	// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+	// Recording The recording of a session; null if it is not recorded (`browser.record`, `startRecording`) or the recording was removed.
 	Recording *Recording `json:"recording"`
 
 	// Start How the launch acquired its browser.
@@ -2216,7 +2240,7 @@ type ProxyTraffic struct {
 	SentBytes int64 `json:"sentBytes"`
 }
 
-// Recording The recording of a session; null if it is not recorded (`browser.record`) or the recording was removed.
+// Recording The recording of a session; null if it is not recorded (`browser.record`, `startRecording`) or the recording was removed.
 type Recording struct {
 	// Bytes The size of the recording so far.
 	Bytes int64 `json:"bytes"`
@@ -2230,23 +2254,28 @@ type Recording struct {
 	// Frames Whether single frames are recorded.
 	Frames bool `json:"frames"`
 
-	// Reason Why the recording is incomplete; null otherwise.
+	// Reason Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
 	//
 	// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
 	// - `disk_full`: the disk of the worker is full.
 	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 	// - `frames_failed`: the frames could not be stored; see the log of the worker.
+	// - `start_failed`: the recording could not start; see the log of the worker.
 	// - `interrupted`: the worker was killed. The video may be damaged.
 	// - `no_picture`: the browser ended before it showed a picture. There is no video.
 	Reason *RecordingReason `json:"reason"`
 
 	// State - `recording`: the session is being recorded.
-	// - `complete`: the recording covers the whole session.
-	// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+	// - `complete`: the recording covers the session until its end, or until `stopRecording`.
+	// - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
+	// - `failed`: nothing was recorded; see `reason`.
 	State RecordingState `json:"state"`
 
 	// Stored Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there.
 	Stored bool `json:"stored"`
+
+	// Url The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed.
+	Url *string `json:"url"`
 
 	// Video Whether the screen is recorded.
 	Video bool `json:"video"`
@@ -2258,19 +2287,30 @@ type Recording struct {
 // {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
 type RecordingEvents = string
 
-// RecordingReason Why the recording is incomplete; null otherwise.
+// RecordingReason Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
 //
 // - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
 // - `disk_full`: the disk of the worker is full.
 // - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 // - `frames_failed`: the frames could not be stored; see the log of the worker.
+// - `start_failed`: the recording could not start; see the log of the worker.
 // - `interrupted`: the worker was killed. The video may be damaged.
 // - `no_picture`: the browser ended before it showed a picture. There is no video.
 type RecordingReason string
 
+// RecordingResponse A success with a recording.
+type RecordingResponse struct {
+	// Data The recording of a session; null if it is not recorded (`browser.record`, `startRecording`) or the recording was removed.
+	Data *Recording `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // RecordingState - `recording`: the session is being recorded.
-// - `complete`: the recording covers the whole session.
-// - `incomplete`: the recording ended early; see `reason`. The video and the events until then are available.
+// - `complete`: the recording covers the session until its end, or until `stopRecording`.
+// - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
+// - `failed`: nothing was recorded; see `reason`.
 type RecordingState string
 
 // RecordingTicket The URL of the player of one recording.
@@ -2303,6 +2343,12 @@ type StartHandoverRequest struct {
 
 	// TimeoutSeconds The time after which the handover ends, in seconds.
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// StartRecordingRequest What is recorded.
+type StartRecordingRequest struct {
+	// Record The parts, as in `browser.record`.
+	Record []externalRef0.RecordingPart `json:"record"`
 }
 
 // StartedHandover A new handover.
@@ -2529,6 +2575,9 @@ type UpdateLifetimeRequest struct {
 	// MaxDurationSeconds The maximum duration since the start of the session. 0: no limit.
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"`
 }
+
+// VideoFormat A format of videos. MP4 contains H.264, WebM contains VP8.
+type VideoFormat string
 
 // ViewTicket The view ticket and the control token of one launch.
 type ViewTicket struct {
@@ -2944,6 +2993,9 @@ type TargetId = DevtoolsId
 
 // TargetIdQuery A target id of Chromium.
 type TargetIdQuery = DevtoolsId
+
+// VideoFormatQuery A format of videos. MP4 contains H.264, WebM contains VP8.
+type VideoFormatQuery = VideoFormat
 
 // ViewTicketQuery defines model for ViewTicketQuery.
 type ViewTicketQuery = string
