@@ -36,6 +36,7 @@ var allowedLocks = map[string]string{
 	"worker/internal/proxy.contextProxies.mu":           "opens a socket for listening",
 	"worker/internal/proxy.endpoint.lookup":             "serializes lookups",
 	"worker/internal/report.journal.disk":               "serializes writes of the journal",
+	"worker/internal/resume.Conn.mu":                    "polls a socket without waiting",
 	"worker/internal/warm.Pool[K, S].mu":                "the channel of a waiting launch has space for its browser",
 	"worker/internal/webdriver.driverSession.uploading": "serializes the uploads of a session",
 }

@@ -38,8 +38,8 @@ func newRecorder(s *Service, of Subject) *recorder {
 // current returns the description with the present size.
 func (r *recorder) current() Info {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	info := r.info
+	r.mu.Unlock()
 	if info.State == Running {
 		info.Bytes = size(r.subject.Dir)
 	}

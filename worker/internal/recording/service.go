@@ -92,28 +92,46 @@ func (s *Service) Start(of Subject) error {
 	if _, ok := s.Info(of.Session); ok {
 		return ErrExists
 	}
+	r := newRecorder(s, of)
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(s.ctx)
+	if err := s.add(r); err != nil {
+		return err
+	}
+	err := r.save()
+	if err == nil && s.Store != nil {
+		err = s.Store.begin(of.Session, of.Owner)
+	}
+	if err != nil {
+		s.mu.Lock()
+		delete(s.known, of.Session)
+		s.mu.Unlock()
+		close(r.ended)
+		r.stop()
+		s.work.Done()
+		return err
+	}
+	go func() {
+		defer s.work.Done()
+		defer r.stop()
+		r.run(ctx)
+	}()
+	return nil
+}
+
+// add adds a recorder, whose work has begun. Errors: ErrExists, errClosed.
+func (s *Service) add(r *recorder) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
 	s.forgetRemoved()
-	r := newRecorder(s, of)
-	if err := r.save(); err != nil {
-		return err
+	if s.known[r.subject.Session] != nil {
+		return ErrExists
 	}
-	if s.Store != nil {
-		if err := s.Store.begin(of.Session, of.Owner); err != nil {
-			return err
-		}
-	}
-	s.known[of.Session] = r
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(s.ctx)
-	s.work.Go(func() {
-		defer r.stop()
-		r.run(ctx)
-	})
+	s.known[r.subject.Session] = r
+	s.work.Add(1)
 	return nil
 }
 
