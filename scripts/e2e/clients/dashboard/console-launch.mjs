@@ -27,6 +27,20 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await page.locator('img[src^="blob:"]').first().waitFor({ timeout: 30_000 });
   await screenshot(page, 'console-wall');
 
+  // The last minute is counted down, and the session can be extended.
+  const extended = await page.evaluate(async (address) => {
+    const { data } = await (await fetch(address)).json();
+    const maxDurationSeconds = Math.ceil((Date.now() - Date.parse(data.startedAt)) / 1000) + 50;
+    const headers = { 'Content-Type': 'application/json' };
+    return (await fetch(address, { method: 'PATCH', headers, body: JSON.stringify({ maxDurationSeconds }) })).status;
+  }, `${base}/sessions/${session}`);
+  if (extended !== 200) throw new Error(`the update was answered with ${extended}`);
+  const countdown = page.getByText(/^Ends in \d+ s: the maximum duration is reached/);
+  await countdown.waitFor({ timeout: 30_000 });
+  await screenshot(page, 'console-countdown');
+  await page.getByRole('button', { name: 'Extend by 10 minutes: First profile' }).click();
+  await countdown.waitFor({ state: 'hidden', timeout: 30_000 });
+
   const [view] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('button', { name: 'View: First profile' }).click()]);
   await view.waitForURL(/\/browsers\/[0-9a-f-]{36}\/view$/); // without the token
   await view.close();
