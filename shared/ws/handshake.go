@@ -136,9 +136,12 @@ func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, e
 	return &Upstream{Raw: Raw{Conn: conn, Early: early}, answer: answer.Header}, nil
 }
 
-// TakeOver sends the server's answer, with the headers set on w, to the client
-// and takes over the client's connection.
-func (u *Upstream) TakeOver(w http.ResponseWriter) (*Raw, error) { return takeOver(w, u.answer) }
+// TakeOver takes over the client's connection and sends the server's answer to the client,
+// with the headers set on w. prepare is called before the client gets the answer, and can
+// replace the connection; nil: no call.
+func (u *Upstream) TakeOver(w http.ResponseWriter, prepare func(client *Raw)) (*Raw, error) {
+	return takeOver(w, u.answer, prepare)
+}
 
 // TakeOver answers a handshake that passed CheckHandshake, with the headers set
 // on w, and takes over the connection. No extension or subprotocol is
@@ -147,10 +150,10 @@ func TakeOver(w http.ResponseWriter, r *http.Request) (*Raw, error) {
 	accept := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455, 4.2.2
 	return takeOver(w, http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Accept": {base64.StdEncoding.EncodeToString(accept[:])},
-	})
+	}, nil)
 }
 
-func takeOver(w http.ResponseWriter, answer http.Header) (*Raw, error) {
+func takeOver(w http.ResponseWriter, answer http.Header, prepare func(client *Raw)) (*Raw, error) {
 	head := w.Header().Clone()
 	conn, buffer, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -162,10 +165,14 @@ func takeOver(w http.ResponseWriter, answer http.Header) (*Raw, error) {
 	}
 	early, _ := buffer.Peek(buffer.Reader.Buffered()) // only buffered data
 	copyHeaders(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
-	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	_ = writeHead(conn, "HTTP/1.1 101 Switching Protocols", head) // if the client has disconnected, the relay ends
-	_ = conn.SetWriteDeadline(time.Time{})
-	return &Raw{Conn: conn, Early: early}, nil
+	client := &Raw{Conn: conn, Early: early}
+	if prepare != nil {
+		prepare(client)
+	}
+	_ = client.Conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	_ = writeHead(client.Conn, "HTTP/1.1 101 Switching Protocols", head) // if the client has disconnected, the relay ends
+	_ = client.Conn.SetWriteDeadline(time.Time{})
+	return client, nil
 }
 
 func copyHeaders(to, from http.Header, names ...string) {

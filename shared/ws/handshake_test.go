@@ -89,7 +89,7 @@ func relay(t *testing.T, address string) *httptest.Server {
 		}
 		defer up.Conn.Close()
 		w.Header().Set("X-Request-Id", "of the relay")
-		client, err := up.TakeOver(w)
+		client, err := up.TakeOver(w, nil)
 		if err != nil {
 			t.Error(err)
 			return

@@ -218,7 +218,7 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer up.Conn.Close()
-	client, err := up.TakeOver(w)
+	client, err := up.TakeOver(w, nil)
 	if err != nil {
 		d.log.Debug("failed to take over a debugging connection", "error", err)
 		return

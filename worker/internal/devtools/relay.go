@@ -56,7 +56,7 @@ func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Ha
 			return err
 		}
 		defer func() { _ = up.Conn.Close() }()
-		client, err := up.TakeOver(c.Response())
+		client, err := up.TakeOver(c.Response(), nil)
 		if err != nil {
 			return err
 		}

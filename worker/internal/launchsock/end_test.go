@@ -34,7 +34,7 @@ func (r reports) Ended(ended launch.Ended) {
 	r.Reporter.Ended(ended)
 }
 
-// listener returns connections that use cuts.
+// listener returns connections with the hooks of the fixture.
 type listener struct {
 	net.Listener
 	fixture *fixture
@@ -42,21 +42,29 @@ type listener struct {
 
 func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	if err != nil || l.fixture.cuts == nil {
+	if err != nil || l.fixture.cuts == nil && l.fixture.answered == nil {
 		return conn, err
 	}
-	return heldConn{conn.(*net.TCPConn), l.fixture.cuts}, nil
+	return heldConn{conn.(*net.TCPConn), l.fixture}, nil
 }
 
 type heldConn struct {
 	*net.TCPConn
-	cuts chan struct{}
+	fixture *fixture
 }
 
 func (c heldConn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
-	if errors.Is(err, io.EOF) {
-		<-c.cuts
+	if c.fixture.cuts != nil && errors.Is(err, io.EOF) {
+		<-c.fixture.cuts
+	}
+	return n, err
+}
+
+func (c heldConn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	if c.fixture.answered != nil && bytes.HasPrefix(p, []byte("HTTP/1.1 101")) {
+		<-c.fixture.answered
 	}
 	return n, err
 }
@@ -153,16 +161,14 @@ func crash(t *testing.T, w *fixture, _ net.Conn, s session.Session) {
 // A client that cuts its connection sees no end. Its next launch is not refused, whatever
 // the worker has noticed so far.
 func TestLaunch_WaitsForClientThatHasCutConnection(t *testing.T) {
-	for name, inRecord := range map[string]bool{"the cut is not read": false, "the end is not recorded": true} {
+	for name, hold := range map[string]func(w *fixture, until chan struct{}){
+		"the relay has not started": func(w *fixture, until chan struct{}) { w.answered = until },
+		"the cut is not read":       func(w *fixture, until chan struct{}) { w.cuts = until },
+		"the end is not recorded":   func(w *fixture, until chan struct{}) { w.beforeRecord = func() { <-until } },
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
-			w.cuts = make(chan struct{})
-			release := w.cuts
-			if inRecord {
-				close(w.cuts)
-				release = make(chan struct{})
-				w.beforeRecord = func() { <-release }
-			}
+			w, release := newFixture(t), make(chan struct{})
+			hold(w, release)
 			first := w.raw(t)
 			if answer, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(answer, err)

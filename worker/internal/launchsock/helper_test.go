@@ -51,8 +51,10 @@ type fixture struct {
 	dir      string
 	log      *testenv.Log
 
-	beforeRecord func()        // called before an end is recorded; optional
-	cuts         chan struct{} // if set before a client connects, the worker reads its end only when this is closed
+	// Hooks, set before a client connects; optional.
+	beforeRecord func()        // called before an end is recorded
+	answered     chan struct{} // until it is closed, the worker is held after it has sent the answer of a launch
+	cuts         chan struct{} // until it is closed, the worker does not read the end of a client
 }
 
 // directEgress is the egress of browsers without a proxy.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/intercept"
+	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
@@ -19,62 +20,62 @@ const answerTimeout = 3 * time.Second
 // relay is the connection of a client to the browser that it has launched.
 type relay struct {
 	*Service
-	launched  session.Session
-	keepAlive bool // the browser outlives the client
-	in        *intercept.ClientStream
-	out       *intercept.BrowserStream
+	launched   session.Session
+	running    launch.Running
+	keepAlive  bool // the browser outlives the client
+	client, up *ws.Raw
+	connection *intercept.Connection
+	in         *intercept.ClientStream
+	out        *intercept.BrowserStream
 }
 
-// relay forwards frames in both directions until the client, the browser or the
-// worker ends, and then ends the rest. The client sees the end of the session when it is
-// recorded.
-func (s *Service) relay(client, up *ws.Raw, launched session.Session, keepAlive bool) {
-	running, ok := s.Launches.Running(launched.LaunchID)
-	var calls *intercept.Calls
-	if ok {
-		calls = running.Browser.Calls()
-	}
-	connection := calls.Connect()
-	defer connection.Close()
-	r := &relay{Service: s, launched: launched, keepAlive: keepAlive}
-	r.in, r.out = connection.Streams(client, up)
-	r.in.Answer = s.answerer(r.out, launched)
-	r.in.OnClose = func() { _ = up.Conn.SetReadDeadline(time.Now().Add(answerTimeout)) }
+// prepare connects both sides, before the client knows that its browser runs.
+func (r *relay) prepare(client *ws.Raw) {
+	r.client = client
+	client.Conn, r.up.Conn = r.Loop.Adopt(client.Conn, r.up.Conn)
+	r.connection = r.running.Browser.Calls().Connect()
+	r.in, r.out = r.connection.Streams(client, r.up)
+	r.in.Answer = r.answerer(r.out, r.launched)
+	r.in.OnClose = func() { _ = r.up.Conn.SetReadDeadline(time.Now().Add(answerTimeout)) }
 	r.out.BeforeEnd = func(closeAccepted bool) { r.end(!closeAccepted && r.in.Closing()) }
+	if !r.keepAlive {
+		r.Launches.BindClient(r.launched.LaunchID, func() bool { return r.in.Closing() || intercept.IsClosed(client.Conn) })
+	}
+}
+
+// run forwards frames in both directions until the client, the browser or the worker
+// ends, and then ends the rest. The client sees the end of the session when it is recorded.
+func (r *relay) run() {
+	defer r.connection.Close()
 	var copies sync.WaitGroup
 	defer copies.Wait()
-	defer func() { _ = up.Conn.Close() }()
-	defer func() { _ = client.Conn.Close() }()
-	if !ok { // the browser has ended
-		r.sendEndReason(r.end(false))
-		return
-	}
-	if !keepAlive {
-		s.Launches.BindClient(launched.LaunchID, func() bool { return r.in.Closing() || intercept.IsClosed(client.Conn) })
-	}
-	defer running.Activity.Watch(client.Conn)()
+	defer func() { _ = r.up.Conn.Close() }()
+	defer func() { _ = r.client.Conn.Close() }()
+	defer r.running.Activity.Watch(r.client.Conn)()
 
 	fromClient, fromBrowser := make(chan error, 1), make(chan struct{})
-	copies.Go(func() { fromClient <- r.in.Run(client) })
+	copies.Go(func() { fromClient <- r.in.Run(r.client) })
 	copies.Go(func() {
 		defer close(fromBrowser)
-		if err := r.out.Run(up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			s.Logger.Debug("launch socket failed", "launchId", launched.LaunchID, "error", err)
+		if err := r.out.Run(r.up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			r.Logger.Debug("launch socket failed", "launchId", r.launched.LaunchID, "error", err)
 		}
 	})
 	var err error
 	select {
 	case err = <-fromClient:
 	case <-fromBrowser:
-	case <-running.Browser.Done():
-	case <-s.ctx.Done():
+	case <-r.running.Browser.Done():
+	case <-r.ctx.Done():
 	}
 	ended, ok := r.end(r.in.Closing() || err != nil && !errors.Is(err, intercept.ErrBrowserClosed))
 	if ok {
 		r.out.Drain(fromBrowser)
 	}
 	r.out.SendErrorClose(err)
-	r.sendEndReason(ended, ok)
+	if ok {
+		r.sendEndReason(ended)
+	}
 }
 
 // end waits until the end of the session is recorded, if the browser ends by itself.
@@ -96,10 +97,7 @@ func (r *relay) end(clientLeft bool) (ended session.Session, ok bool) {
 }
 
 // sendEndReason sends a close frame with the end reason of an ended session.
-func (r *relay) sendEndReason(ended session.Session, ok bool) {
-	if !ok {
-		return
-	}
+func (r *relay) sendEndReason(ended session.Session) {
 	status := uint16(wsframe.Normal)
 	if ended.EndReason == session.Drain {
 		status = wsframe.GoingAway

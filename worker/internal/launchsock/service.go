@@ -121,15 +121,14 @@ func (s *Service) serve(c echo.Context) error {
 	if err != nil {
 		return asked.rename(err)
 	}
-	client, up, err := s.upgrade(ctx, c, launched)
+	connection, err := s.upgrade(ctx, c, launched, request.KeepAlive)
 	if err != nil {
 		s.endBrowser(launched, session.ClientClose)
 		return err
 	}
 	s.sockets.Add(1)
 	defer s.sockets.Add(-1)
-	client.Conn, up.Conn = s.Loop.Adopt(client.Conn, up.Conn)
-	s.relay(client, &up.Raw, launched, request.KeepAlive)
+	connection.run()
 	return nil
 }
 
@@ -150,20 +149,21 @@ func (s *Service) request(r *http.Request) (asked launchRequest, request launch.
 }
 
 // upgrade connects to the browser and takes over the client's connection.
-func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session) (client *ws.Raw, up *ws.Upstream, err error) {
+func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session, keepAlive bool) (*relay, error) {
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok {
-		return nil, nil, fault.New(fault.Internal, "The browser did not start.")
+		return nil, fault.New(fault.Internal, "The browser did not start.")
 	}
-	up, err = ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
+	up, err := ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
 	if err != nil {
-		return nil, nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
+		return nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
-	if client, err = up.TakeOver(c.Response()); err != nil {
+	r := &relay{Service: s, launched: launched, running: running, keepAlive: keepAlive, up: &up.Raw}
+	if _, err := up.TakeOver(c.Response(), r.prepare); err != nil {
 		_ = up.Conn.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return client, up, nil
+	return r, nil
 }
 
 // endBrowser ends a browser whose connection has ended, and waits until that is recorded.

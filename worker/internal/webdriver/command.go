@@ -165,7 +165,7 @@ func (s *Service) socket(c echo.Context, d *driverSession) error {
 		return d.unanswered(err)
 	}
 	defer up.Conn.Close()
-	client, err := up.TakeOver(c.Response())
+	client, err := up.TakeOver(c.Response(), nil)
 	if err != nil {
 		return err
 	}
