@@ -154,8 +154,8 @@ type Reports interface {
 	// Changed reports the name and the metadata of a running session. It returns immediately
 	// and retries until the report is delivered or the session has ended.
 	Changed(s session.Session)
-	// Ended reports the end of a session or of a failed launch. It returns
-	// immediately and retries until the report is delivered.
+	// Ended records the end of a session or of a failed launch, and returns when
+	// Unacknowledged has it. The report is retried until it is delivered.
 	Ended(ended Ended)
 	// Unacknowledged returns the ends of a key's sessions that the cloud has not
 	// acknowledged, oldest first and at most as many as an authorize request can
