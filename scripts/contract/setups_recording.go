@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
@@ -43,4 +46,35 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 		}
 	}
 	return exampleSetup{}, errors.New("the recording does not end")
+}
+
+// unrecordedSetup is a setup with another browser, which ends after the example: a session has one recording.
+func (p *exampleRunner) unrecordedSetup(ctx context.Context) (exampleSetup, error) {
+	l, err := p.newLaunch(ctx, true)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	return exampleSetup{path: map[string]string{"launchId": l.id}, header: map[string]string{"X-Svc-Token": l.token}, after: p.endOthers}, nil
+}
+
+// recordedSetup is an unrecordedSetup whose browser is recorded.
+func (p *exampleRunner) recordedSetup(ctx context.Context) (exampleSetup, error) {
+	s, err := p.unrecordedSetup(ctx)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.workerURL+"/browsers/"+s.path["launchId"]+"/recording", strings.NewReader(`{"record":["events"]}`))
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := withHeader("X-Svc-Token", s.header["X-Svc-Token"]).Do(r)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		return exampleSetup{}, fmt.Errorf("start a recording: %s", response.Status)
+	}
+	return s, nil
 }

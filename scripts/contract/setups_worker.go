@@ -118,6 +118,8 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadRecordingFrames": p.recordingSetup,
 		"openRecordingPlayer":     p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
+		"startRecording":          p.unrecordedSetup,
+		"stopRecording":           p.recordedSetup,
 
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,

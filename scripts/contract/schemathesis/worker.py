@@ -36,6 +36,7 @@ _LIMITS = ("idleTimeoutSeconds", "maxDurationSeconds", "connectTimeoutSeconds")
 _LONG_LIMIT, _MAX_LIMIT = 86_400, 604_800  # seconds
 _STATE_TIMEOUT = 20.0  # seconds until the worker has a free slot, or has completed a recording
 _MAX_HANDOVER_WAIT = 60  # seconds
+_RECORDING_PARTS = ("video", "events", "frames")
 _RECORDING_TIME = 2  # seconds; the browser has drawn a frame by then
 
 
@@ -116,6 +117,8 @@ class WorkerFixture(Fixture):
             "downloadRecordingFrames": self._prepare_recording,
             "openRecordingPlayer": self._prepare_recording,
             "createRecordingTicket": self._prepare_recording,
+            "startRecording": self._prepare_recording_start,
+            "stopRecording": self._prepare_recording_stop,
             **dict.fromkeys(_WEBDRIVER_COMMANDS, self._prepare_webdriver_command),
         }
 
@@ -430,6 +433,24 @@ class WorkerFixture(Fixture):
     def _prepare_handover(self, request: GeneratedRequest) -> None:
         self._ensure_handover(request)
         request.shorten_wait(_MAX_HANDOVER_WAIT)
+
+    def _prepare_recording_start(self, request: GeneratedRequest) -> None:
+        """Records only events. A video would load the machine until the browser ends."""
+        body = request.case.body
+        parts = body.get("record") if isinstance(body, dict) and len(body) == 1 else None
+        valid = isinstance(parts, list) and 0 < len(parts) <= len(_RECORDING_PARTS)
+        if valid and all(part in _RECORDING_PARTS for part in parts):
+            request.set_body_fields(record=["events"])
+
+    def _prepare_recording_stop(self, request: GeneratedRequest) -> None:
+        if not request.random_bool(0.6):
+            return
+        try:
+            path = f"/browsers/{self._shared_browser.launch_id}/recording"
+            self._client.call("POST", path, {"record": ["events"]})
+        except ApiError as error:
+            if error.status != requests.codes.conflict:
+                raise
 
     def _prepare_capture(self, request: GeneratedRequest) -> None:
         if "targetId" in request.case.query and request.authorized and request.random_bool(0.8):
