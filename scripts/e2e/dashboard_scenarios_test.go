@@ -62,7 +62,7 @@ func (e dashboardTest) testFirstLaunch(t *testing.T) {
 	decode(t, wait.result(t), &profile)
 	var launched string
 	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &launched)
-	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched})
+	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched, "machine": "console"})
 }
 
 // firstKey returns the key that the scenario sent; "" if the scenario ended before.

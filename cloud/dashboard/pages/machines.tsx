@@ -12,6 +12,7 @@ import {
   SearchField,
   Table,
   Time,
+  machineName,
   pageOf,
   useAddress,
   type Column,
@@ -72,7 +73,7 @@ export default function Machines() {
 
 function sortOf(address: Address): Sort {
   return {
-    by: address.sortBy ?? "machineId",
+    by: address.sortBy ?? "hostName",
     order: address.sortOrder === "desc" ? "desc" : "asc",
   };
 }
@@ -216,28 +217,22 @@ function useColumns(newest: string | undefined): Column<Machine>[] {
   const { columns } = texts;
   return [
     {
-      id: "machineId",
-      title: columns.machineId,
+      id: "hostName",
+      title: columns.machine,
       sortable: true,
       look: "title",
       cell: (m) => (
-        <Link class="truncate" href={hrefOf(m.machineId)} title={m.machineId}>
-          {m.machineId}
-        </Link>
+        <span class="machine-name">
+          <Link class="truncate" href={hrefOf(m.machineId)} title={machineName(m)}>
+            {machineName(m)}
+          </Link>
+          {machineName(m) !== m.machineId && (
+            <code class="truncate faint small" title={m.machineId}>
+              {m.machineId}
+            </code>
+          )}
+        </span>
       ),
-    },
-    {
-      id: "hostName",
-      title: columns.hostName,
-      sortable: true,
-      cell: (m) =>
-        m.hostName ? (
-          <span class="truncate" title={m.hostName}>
-            {m.hostName}
-          </span>
-        ) : (
-          <span class="faint">{texts.notReported}</span>
-        ),
     },
     {
       id: "state",

@@ -15,7 +15,7 @@ import {
   type Column,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
-import { useKeyNames } from "../parts/fleet";
+import { useKeyNames, useMachineNames } from "../parts/fleet";
 import {
   fromOf,
   isFiltered,
@@ -160,6 +160,7 @@ function NoSessions({ address, change }: Pick<ListProps, "address" | "change">) 
 
 function useColumns(pathOf: (id: string) => string): Column<Session>[] {
   const keys = useKeyNames();
+  const machines = useMachineNames();
   const { columns } = texts;
   return [
     {
@@ -206,7 +207,7 @@ function useColumns(pathOf: (id: string) => string): Column<Session>[] {
       title: columns.machine,
       cell: (s) => (
         <span class="truncate" title={s.machineId}>
-          {s.machineId}
+          {machines.get(s.machineId) ?? s.machineId}
         </span>
       ),
     },

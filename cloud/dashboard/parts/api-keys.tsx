@@ -11,6 +11,7 @@ import {
   Pagination,
   Table,
   Time,
+  machineName,
   pageOf,
   useAddress,
   type Column,
@@ -24,7 +25,7 @@ import { CreatedKeyDialog } from "./created-key";
 import { useLatestMachines } from "./fleet";
 import { KeyRotation } from "./key-rotation";
 import { RevokeKeyDialog } from "./revoke-key";
-import { machineName, personName, useAllMembers, useMachines } from "./team";
+import { personName, useAllMembers, useMachines } from "./team";
 import "./lists.css";
 
 type Key = Schema<"ApiKey">;

@@ -2,10 +2,9 @@ import { useQuery } from "@tanstack/preact-query";
 import { useRef } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { liveInterval, poll } from "../../../shared/web/api/query";
-import { ButtonLink, ErrorNotice, Notice } from "../../../shared/web/ui";
+import { ButtonLink, ErrorNotice, Notice, machineName } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/connect";
-import { machineName } from "./team";
 import "./lists.css";
 
 /** The third step: waits for the first heartbeat of a new worker. */

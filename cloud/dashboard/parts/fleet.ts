@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { poll } from "../../../shared/web/api/query";
+import { machineName } from "../../../shared/web/ui";
 import { api } from "../api";
 import { useAllKeys } from "./team";
 
@@ -18,6 +19,11 @@ export function useLatestMachines(interval?: number) {
       ),
     refetchInterval: interval ? poll(interval) : false,
   });
+}
+
+/** The names of the machines that reported latest, by id. */
+export function useMachineNames(): Map<string, string> {
+  return new Map(useLatestMachines().data?.items.map((m) => [m.machineId, machineName(m)]));
 }
 
 /**

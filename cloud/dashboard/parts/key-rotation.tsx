@@ -14,6 +14,7 @@ import {
   Notice,
   Table,
   Time,
+  machineName,
   toast,
   type Tone,
 } from "../../../shared/web/ui";
@@ -24,7 +25,7 @@ import { Expiry } from "./api-keys";
 import { CreatedKeyDialog } from "./created-key";
 import { useIdempotencyKey } from "./once";
 import { RevokeKeyDialog } from "./revoke-key";
-import { machineName, useAllKeys, useMachines } from "./team";
+import { useAllKeys, useMachines } from "./team";
 import "./lists.css";
 
 type Key = Schema<"ApiKey">;

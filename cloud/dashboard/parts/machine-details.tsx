@@ -11,6 +11,7 @@ import {
   Notice,
   Time,
   formatTime,
+  machineName,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/machines";
@@ -42,7 +43,7 @@ export function MachineDrawer({
     refetchInterval: poll(detailInterval),
   });
   return (
-    <Dialog kind="drawer" title={query.data?.hostName ?? machineId} onClose={onClose}>
+    <Dialog kind="drawer" title={query.data ? machineName(query.data) : machineId} onClose={onClose}>
       <Loaded query={query} lines={6}>
         {(machine) =>
           machine ? (
@@ -89,11 +90,6 @@ function Facts({ machine, newest }: { machine: Machine; newest: string | undefin
   const { columns, detail } = texts;
   return (
     <dl class="facts">
-      <dt>{columns.machineId}</dt>
-      <dd class="machine-id">
-        <code>{machine.machineId}</code>
-        <CopyButton text={machine.machineId} label={detail.copyId} />
-      </dd>
       <dt>{columns.hostName}</dt>
       <dd class="machine-id">
         {machine.hostName ? (
@@ -107,6 +103,11 @@ function Facts({ machine, newest }: { machine: Machine; newest: string | undefin
       </dd>
       <dt>{columns.workerId}</dt>
       <dd>{machine.workerId ? <code>{machine.workerId}</code> : <span class="faint">{detail.noWorkerId}</span>}</dd>
+      <dt>{columns.machineId}</dt>
+      <dd class="machine-id">
+        <code>{machine.machineId}</code>
+        <CopyButton text={machine.machineId} label={detail.copyId} />
+      </dd>
       <dt>{columns.publicUrl}</dt>
       <dd class="machine-id">
         {machine.publicUrl ? (

@@ -1,4 +1,4 @@
-import { Badge, Meter, type Tone } from "../../../shared/web/ui";
+import { Badge, Meter, machineName, type Tone } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/machines";
 
@@ -40,7 +40,7 @@ export function Capacity({ machine }: { machine: Machine }) {
     <span class="machine-capacity">
       <span class="numeric nowrap">{texts.sessionsOf(used, machine.capacity)}</span>
       {machine.capacity !== null && (
-        <Meter label={texts.meter(machine.machineId)} value={used} limit={machine.capacity} />
+        <Meter label={texts.meter(machineName(machine))} value={used} limit={machine.capacity} />
       )}
     </span>
   );

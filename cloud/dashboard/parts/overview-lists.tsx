@@ -9,6 +9,7 @@ import {
   Table,
   Time,
   formatDuration,
+  machineName,
   type Column,
   type Tone,
 } from "../../../shared/web/ui";
@@ -16,7 +17,7 @@ import type { Schema } from "../api";
 import { useManages } from "../session";
 import { texts } from "../texts/overview";
 import { texts as sessionTexts } from "../texts/sessions";
-import { useLatestMachines } from "./fleet";
+import { useLatestMachines, useMachineNames } from "./fleet";
 import { isFull } from "./machine-state";
 import { useOfflineMachines, useRecentSessions, useRefusals } from "./overview-data";
 import { SessionBadge } from "./session-status";
@@ -119,10 +120,17 @@ function RefusalGroup({ reason, events }: { reason: RefusalKind; events: Schema<
 }
 
 function Refusal({ event }: { event: Schema<"LicenseEvent"> }) {
+  const machines = useMachineNames();
   return (
     <li class="row apart">
       <span class="row">
-        {event.machineId ? <Link href={machineHref(event.machineId)}>{event.machineId}</Link> : texts.severalMachines}
+        {event.machineId ? (
+          <Link href={machineHref(event.machineId)} title={event.machineId}>
+            {machines.get(event.machineId) ?? event.machineId}
+          </Link>
+        ) : (
+          texts.severalMachines
+        )}
         {event.count > 1 && <Badge>{texts.times(event.count)}</Badge>}
       </span>
       <span class="row faint small numeric">
@@ -193,8 +201,8 @@ function AttentionRow({ machine, reason }: { machine: Schema<"Machine">; reason:
   return (
     <li>
       <div class="row apart">
-        <Link class="strong truncate" href={machineHref(machine.machineId)}>
-          {machine.hostName ?? machine.machineId}
+        <Link class="strong truncate" href={machineHref(machine.machineId)} title={machine.machineId}>
+          {machineName(machine)}
         </Link>
         <Badge tone={reasonTones[reason]}>{title}</Badge>
       </div>
@@ -209,6 +217,7 @@ function AttentionRow({ machine, reason }: { machine: Schema<"Machine">; reason:
 /** The sessions that started last. */
 export function RecentSessions() {
   const query = useRecentSessions();
+  const columns = recentColumns(useMachineNames());
   const [, navigate] = useLocation();
   return (
     <Panel flush title={texts.recent} action={<Link href="/sessions">{texts.allSessions}</Link>}>
@@ -219,7 +228,7 @@ export function RecentSessions() {
           ) : (
             <Table
               label={texts.recent}
-              columns={recentColumns}
+              columns={columns}
               items={items}
               keyOf={(s) => s.id}
               onOpen={(s) => navigate(`/sessions/${s.id}`)}
@@ -233,7 +242,7 @@ export function RecentSessions() {
 
 const { columns } = sessionTexts;
 
-const recentColumns: Column<Schema<"Session">>[] = [
+const recentColumns = (machines: Map<string, string>): Column<Schema<"Session">>[] => [
   {
     id: "profile",
     title: columns.profile,
@@ -253,7 +262,11 @@ const recentColumns: Column<Schema<"Session">>[] = [
   {
     id: "machine",
     title: columns.machine,
-    cell: (s) => <span class="truncate">{s.machineId}</span>,
+    cell: (s) => (
+      <span class="truncate" title={s.machineId}>
+        {machines.get(s.machineId) ?? s.machineId}
+      </span>
+    ),
   },
   {
     id: "startedAt",

@@ -5,6 +5,7 @@ import { liveInterval, poll } from "../../../shared/web/api/query";
 import { Badge, ConfirmDialog, Empty, Loaded, Menu, Table, Time, toast, type Column } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/profiles";
+import { useMachineNames } from "./fleet";
 
 type Version = Schema<"ProfileDataVersion">;
 type Open = { action: "activate" | "delete"; version: Version };
@@ -12,6 +13,7 @@ type Open = { action: "activate" | "delete"; version: Version };
 /** The saved versions of a profile's browser data. */
 export function ProfileVersions({ profileId }: { profileId: string }) {
   const [dialog, setDialog] = useState<Open>();
+  const machines = useMachineNames();
   const versions = useQuery({
     queryKey: ["profiles", "data", profileId],
     queryFn: () =>
@@ -35,7 +37,7 @@ export function ProfileVersions({ profileId }: { profileId: string }) {
               {texts.data.noneHint}
             </Empty>
           ) : (
-            <Table label={texts.data.title} columns={columns(setDialog)} items={items} keyOf={(v) => v.id} />
+            <Table label={texts.data.title} columns={columns(setDialog, machines)} items={items} keyOf={(v) => v.id} />
           )
         }
       </Loaded>
@@ -48,7 +50,7 @@ const megabytes = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte",
 
 const size = (bytes: number) => <span class="numeric">{megabytes.format(bytes / 1e6)}</span>;
 
-function columns(open: (dialog: Open) => void): Column<Version>[] {
+function columns(open: (dialog: Open) => void, machines: Map<string, string>): Column<Version>[] {
   return [
     {
       id: "createdAt",
@@ -67,7 +69,11 @@ function columns(open: (dialog: Open) => void): Column<Version>[] {
     },
     { id: "size", title: texts.data.size, look: "end", cell: (v) => size(v.sizeBytes) },
     { id: "sent", title: texts.data.sent, look: "end", cell: (v) => size(v.sentBytes) },
-    { id: "machine", title: texts.data.machine, cell: (v) => <code>{v.machineId}</code> },
+    {
+      id: "machine",
+      title: texts.data.machine,
+      cell: (v) => <span title={v.machineId}>{machines.get(v.machineId) ?? v.machineId}</span>,
+    },
     {
       id: "actions",
       title: "",

@@ -1,10 +1,10 @@
 import { useQueryClient } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
-import { ConfirmDialog, Loading, Notice, toast } from "../../../shared/web/ui";
+import { ConfirmDialog, Loading, Notice, machineName, toast } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/settings";
-import { machineName, useMachines } from "./team";
+import { useMachines } from "./team";
 import "./lists.css";
 
 const shown = 10;

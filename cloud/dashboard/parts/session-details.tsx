@@ -4,7 +4,17 @@ import { Link } from "wouter-preact";
 import { ApiError } from "../../../shared/web/api/errors";
 import { send } from "../../../shared/web/api/client";
 import { detailInterval, poll, summaryInterval } from "../../../shared/web/api/query";
-import { Badge, CopyButton, Dialog, Empty, Loaded, Time, formatDuration, formatTime } from "../../../shared/web/ui";
+import {
+  Badge,
+  CopyButton,
+  Dialog,
+  Empty,
+  Loaded,
+  Time,
+  formatDuration,
+  formatTime,
+  machineName,
+} from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { MachineBadges } from "./machine-state";
@@ -141,20 +151,14 @@ function MachineOf({ session }: { session: Detail }) {
     <>
       <span class="row">
         {machine ? (
-          <Link href={`/machines?machine=${encodeURIComponent(machineId)}`}>{machineId}</Link>
+          <Link href={`/machines?machine=${encodeURIComponent(machineId)}`}>{machineName(machine)}</Link>
         ) : (
           <code>{machineId}</code>
         )}
+        {machine && machineName(machine) !== machineId && <code class="faint small">{machineId}</code>}
         <CopyButton text={machineId} label={detail.copyMachineId} />
       </span>
-      {machine ? (
-        <span class="row">
-          <MachineBadges machine={machine} />
-          {machine.hostName && <span class="faint">{machine.hostName}</span>}
-        </span>
-      ) : (
-        <span class="faint small">{detail.machineGone}</span>
-      )}
+      {machine ? <MachineBadges machine={machine} /> : <span class="faint small">{detail.machineGone}</span>}
     </>
   );
 }

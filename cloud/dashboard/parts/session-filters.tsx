@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { Button, toLocalInput } from "../../../shared/web/ui";
 import { texts } from "../texts/sessions";
-import { useKeyNames, useLatestMachines } from "./fleet";
+import { useKeyNames, useMachineNames } from "./fleet";
 import { ProfileFilter } from "./profile-filter";
 import { isFiltered, noFilters, sortOf, type ChangeAddress, type SessionAddress } from "./session-address";
 
@@ -14,7 +14,7 @@ interface Props {
 /** The filters and the order of the session list. All are in the address. */
 export function SessionFilters({ address, change }: Props) {
   const keys = useKeyNames();
-  const machines = useLatestMachines().data?.items ?? [];
+  const machines = useMachineNames();
   const { by, order } = sortOf(address);
   return (
     <div class="toolbar" role="group" aria-label={texts.filters}>
@@ -30,9 +30,7 @@ export function SessionFilters({ address, change }: Props) {
         label={texts.machine}
         empty={texts.anyMachine}
         value={address.machineId}
-        options={machines
-          .map((m): [string, string] => [m.machineId, m.machineId])
-          .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))}
+        options={[...machines].sort(([, a], [, b]) => a.localeCompare(b, "en", { numeric: true }))}
         onChange={(machineId) => change({ machineId })}
       />
       <Choice

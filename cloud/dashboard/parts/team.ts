@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { poll } from "../../../shared/web/api/query";
-import { api, type Schema } from "../api";
+import { api } from "../api";
 import { useManages, useSession } from "../session";
 
 /** Returns the items of all pages of a list, at most 1,000. */
@@ -75,9 +75,6 @@ export function useMachines(keyId: string | undefined, limit: number, interval?:
       ),
   });
 }
-
-/** The name of a machine: its host name, or its id if it has not reported one. */
-export const machineName = (machine: Schema<"Machine">): string => machine.hostName ?? machine.machineId;
 
 /** The name of a person: the display name, or the address. */
 export const personName = (person: { name: string; email: string }): string => person.name || person.email;

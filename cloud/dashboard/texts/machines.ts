@@ -27,15 +27,16 @@ export const texts = {
   anyKey: "Any key",
   order: "Order",
   orders: {
-    "machineId asc": "Machine id",
     "hostName asc": "Host name",
+    "machineId asc": "Machine id",
     "lastHeartbeatAt desc": "Last seen",
     "firstSeenAt desc": "Newest",
   },
   duplicate: "Duplicate id",
   full: "Full",
   columns: {
-    machineId: "Machine",
+    machine: "Machine",
+    machineId: "Machine id",
     hostName: "Host name",
     state: "State",
     version: "Version",

@@ -8,6 +8,7 @@ export * from "./download";
 export * from "./feedback";
 export * from "./icon";
 export * from "./keys";
+export * from "./machine";
 export * from "./menu";
 export * from "./search";
 export * from "./segments";

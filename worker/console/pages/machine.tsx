@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/preact-query";
-import { formatDuration, Loaded } from "../../../shared/web/ui";
+import { formatDuration, Loaded, machineName } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { liveQuery, statusQuery } from "../live";
 import { Availability } from "../parts/availability";
@@ -27,8 +27,10 @@ export default function Machine() {
 }
 
 function Subtitle({ status }: { status: Schema<"FleetStatus"> }) {
-  const seconds = (Date.now() - Date.parse(status.startedAt)) / 1000;
-  return <p>{texts.subtitle(status.host.hostname, formatDuration(seconds))}</p>;
+  const { host, workerId, machineId, startedAt } = status;
+  const seconds = (Date.now() - Date.parse(startedAt)) / 1000;
+  const name = machineName({ hostName: host.hostname, workerId, machineId });
+  return <p>{texts.subtitle(name, formatDuration(seconds))}</p>;
 }
 
 function Panels({ status }: { status: Schema<"FleetStatus"> }) {

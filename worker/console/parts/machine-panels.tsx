@@ -131,6 +131,15 @@ export function Worker({ status }: { status: Schema<"FleetStatus"> }) {
     <Panel title={texts.worker}>
       <Facts
         facts={[
+          [facts.host, host.hostname],
+          [facts.workerId, status.workerId ?? facts.notSet],
+          [
+            facts.machineId,
+            <span class="row copied">
+              <code>{status.machineId}</code>
+              <CopyButton text={status.machineId} label={sessions.drawer.copy(facts.machineId)} />
+            </span>,
+          ],
           [facts.version, status.version],
           [facts.contract, status.contractVersion],
           [
@@ -140,10 +149,7 @@ export function Worker({ status }: { status: Schema<"FleetStatus"> }) {
               <CopyButton text={status.publicUrl} label={sessions.drawer.copy(facts.publicUrl)} />
             </span>,
           ],
-          [facts.workerId, status.workerId ?? facts.notSet],
-          [facts.machineId, <code>{status.machineId}</code>],
           [facts.started, <Time at={status.startedAt} />],
-          [facts.host, host.hostname],
           [facts.system, `${host.os} ${host.arch}, ${host.kernel}`],
           [facts.hardware, texts.hardwareOf(host.cpus, formatBytes(host.memoryBytes))],
         ]}

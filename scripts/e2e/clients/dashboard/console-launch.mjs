@@ -1,5 +1,7 @@
-// Signs in to the console of a worker with a cookie, launches a profile, sees its thumbnail, opens the live view, and
-// signs out. Returns the id of the session.
+// Signs in to the console of a worker with a cookie, sees the host name, launches a profile, sees its thumbnail, opens the
+// live view, and signs out. Returns the id of the session.
+import { hostname } from 'node:os';
+
 export default async ({ base, data, newUser, settled, screenshot }) => {
   const page = await newUser();
   await page.goto(`${base}/`);
@@ -15,6 +17,9 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   const stored = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage, document.cookie]));
   if (stored.includes(data.workerKey) || stored.includes('svc_console')) throw new Error(`scripts can read the credential: ${stored}`);
 
+  await page.keyboard.press('g');
+  await page.keyboard.press('m');
+  await page.getByText(`${hostname()} (console), running for`).waitFor();
   await page.keyboard.press('g');
   await page.keyboard.press('l');
   await page.getByText('Existing profile').click();
