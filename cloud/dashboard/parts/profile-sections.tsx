@@ -277,6 +277,7 @@ export function NetworkSection({ form, stored }: { form: ProfileForm; stored: Pr
         )}
       </Group>
       <PairsField form={form} name="extraHTTPHeaders" label={fields.extraHTTPHeaders} hint={hints.headers} />
+      <TextArea form={form} name="caCertificates" label={fields.caCertificates} hint={hints.caCertificates} rows={3} />
     </Section>
   );
 }

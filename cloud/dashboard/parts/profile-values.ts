@@ -49,6 +49,8 @@ export type ProfileValues = {
   record: string[];
   idleTimeoutSeconds: number | undefined;
   maxDurationSeconds: number | undefined;
+  /** PEM, one after the other. */
+  caCertificates: string;
   persist: boolean;
   metadata: Record<string, string>;
 };
@@ -107,6 +109,7 @@ export function profileValues(from: Partial<Profile> & { browserVersion?: number
     record: from.record ?? [],
     idleTimeoutSeconds: from.idleTimeoutSeconds ?? undefined,
     maxDurationSeconds: from.maxDurationSeconds ?? undefined,
+    caCertificates: (from.caCertificates ?? []).join("\n"),
     persist: from.persist ?? false,
     metadata: from.metadata ?? {},
   };
@@ -124,6 +127,13 @@ function withoutEmpties(values: Json): Json {
 }
 
 const booleanOf = (flag: Flag): boolean | undefined => (flag === undefined ? undefined : flag === "true");
+
+/** Returns the certificates of a text, with what is before each of them. */
+const certificatesOf = (text: string): string[] =>
+  text
+    .split(/(?<=-----END CERTIFICATE-----)/)
+    .map((part) => part.trim())
+    .filter(Boolean);
 
 /** Returns the body of createProfile: all values that are not empty. */
 export function createBody(values: ProfileValues): CreateBody {
@@ -151,6 +161,7 @@ export function createBody(values: ProfileValues): CreateBody {
     }),
     args: linesOf(values.args),
     startUrls: linesOf(values.startUrls),
+    caCertificates: certificatesOf(values.caCertificates),
     persist: values.persist || undefined,
   }) as CreateBody;
 }
@@ -166,6 +177,7 @@ const cleared: Json = {
   args: [],
   startUrls: [],
   record: [],
+  caCertificates: [],
   extraHTTPHeaders: {},
   metadata: {},
   persist: false,

@@ -225,6 +225,7 @@ export const texts = {
     record: "Recording",
     idleTimeoutSeconds: "Idle timeout in seconds",
     maxDurationSeconds: "Maximum duration in seconds",
+    caCertificates: "Certificate authorities",
     args: "Arguments",
     ignoreHTTPSErrors: "Ignore HTTPS errors",
     persist: "Keep browser data between launches",
@@ -258,6 +259,8 @@ export const texts = {
     record: "What workers record of each session. A launch can choose differently. Videos need ffmpeg on the worker.",
     idleTimeoutSeconds: "Without client activity, the worker ends the browser. 0: never. Empty: the worker decides.",
     maxDurationSeconds: "The worker then ends the browser. 0: no limit. Empty: the worker decides.",
+    caCertificates:
+      "Certificates in PEM format that the browser trusts in addition to its own, for example of a staging environment. Anyone in the organization can read them.",
     startUrls: "One per line, each opens in its own tab. Empty: one blank tab.",
     args: "Command-line switches of the browser, one per line. Switches for the debug port, the data directory, the proxy and the sandbox are refused.",
     ignoreHTTPSErrors: "Opens pages with invalid certificates.",

@@ -24,6 +24,7 @@ func TestUpdate_MergesPatch(t *testing.T) {
 		"lists are replaced":         {`{"tags":["z"],"args":[],"permissions":["midi"]}`, func(p *Profile) { p.Tags, p.Args, p.Permissions = []string{"z"}, nil, []string{"midi"} }},
 		"a recording is replaced":    {`{"record":["frames"]}`, func(p *Profile) { p.Record = []string{"frames"} }},
 		"a recording is turned off":  {`{"record":[]}`, func(p *Profile) { p.Record = nil }},
+		"authorities are removed":    {`{"caCertificates":[]}`, func(p *Profile) { p.CACertificates = nil }},
 		"an empty list empties":      {`{"tags":[]}`, func(p *Profile) { p.Tags = []string{} }},
 		"maps are replaced":          {`{"metadata":{"a":"b"},"extraHTTPHeaders":{}}`, func(p *Profile) { p.Metadata, p.ExtraHTTPHeaders = map[string]string{"a": "b"}, nil }},
 		"columns change too":         {`{"browserVersion":150,"os":"windows","notes":"","persist":false}`, func(p *Profile) { p.BrowserVersion, p.Notes, p.Persist = 150, "", false }},

@@ -42,7 +42,8 @@ type Settings struct {
 	Proxy             *Proxy            `json:"proxy,omitempty"`
 	Args              []string          `json:"args,omitempty"`
 	StartURLs         []string          `json:"startUrls,omitempty"`
-	Record            []string          `json:"record,omitempty"` // what workers record: video, events, frames
+	Record            []string          `json:"record,omitempty"`         // what workers record: video, events, frames
+	CACertificates    []string          `json:"caCertificates,omitempty"` // PEM
 
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"` // 0: no limit; nil: that of the worker
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"` // likewise

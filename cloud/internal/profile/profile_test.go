@@ -14,6 +14,20 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
+// authority is the certificate of an authority.
+const authority = `-----BEGIN CERTIFICATE-----
+MIIBkDCCATegAwIBAgIUMFKYOor3hFqbXtv8kEfsUZloZHIwCgYIKoZIzj0EAwIw
+HTEbMBkGA1UEAwwSRXhhbXBsZSBTdGFnaW5nIENBMCAXDTI2MTEyNzIxNTcyNVoY
+DzIxMjYxMTAzMjE1NzI1WjAdMRswGQYDVQQDDBJFeGFtcGxlIFN0YWdpbmcgQ0Ew
+WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAR5fdc5URA/uvxw3RZ81ULJ6wZXL7mV
+fKPWcXH+oAtfuepvA+ccrZSy4M7jF4k9qL4vdDoHiY1R1dneXwIHqiUwo1MwUTAd
+BgNVHQ4EFgQUWpM8ZiB8m4H69M7auVVi4B16eWswHwYDVR0jBBgwFoAUWpM8ZiB8
+m4H69M7auVVi4B16eWswDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+AiAYcUNzgt4Iwm0WRgx7PArHdocJ9CINwQ0KOj9FjpBR3wIgcouZDvKsh7xXBENs
+sPzQUShd0ac/Trr3hUT83bn7zig=
+-----END CERTIFICATE-----
+`
+
 // full returns fields that are all set.
 func full() Draft {
 	d := withProxy()
@@ -28,7 +42,7 @@ func full() Draft {
 		Geolocation: &Geolocation{Latitude: 52.52, Longitude: 13.405, Accuracy: new(50.0)},
 		Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-Test": "1"},
 		IgnoreHTTPSErrors: new(true), Proxy: proxy, Args: []string{"--mute-audio"}, StartURLs: []string{"https://example.com/"},
-		Record: []string{"video", "events"},
+		Record: []string{"video", "events"}, CACertificates: []string{authority},
 	}
 	return d
 }

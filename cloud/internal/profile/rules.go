@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/proxyaddr"
 	"github.com/browser-svc/svc/shared/switches"
@@ -38,6 +39,11 @@ func (f *Fields) check(prefix string) error {
 	for i, u := range f.StartURLs {
 		if !isStartURL(u) {
 			refuse(fmt.Sprintf("startUrls[%d]", i), "must be an http or https URL with a host, or about:blank", u)
+		}
+	}
+	for i, text := range f.CACertificates {
+		if _, err := certs.ParseAuthorities([]byte(text)); err != nil {
+			refuse(fmt.Sprintf("caCertificates[%d]", i), err.Error(), nil)
 		}
 	}
 	checkHeaders(f.ExtraHTTPHeaders, refuse)

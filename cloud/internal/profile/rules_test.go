@@ -14,12 +14,12 @@ func TestCheck_ReportsAllErrors(t *testing.T) {
 		WindowsVersion: new("11"), TimezoneID: new("Mars/Base"),
 		Viewport: &Size{Width: 800, Height: 601}, Screen: &Size{Width: 800, Height: 600},
 		Args:      []string{"--mute-audio", "--no-sandbox", "--remote-debugging-port=1"},
-		StartURLs: []string{"https://example.com", "http://", "about:version"},
+		StartURLs: []string{"https://example.com", "http://", "about:version"}, CACertificates: []string{authority, "text", ""},
 		ExtraHTTPHeaders: map[string]string{"X-Fine": "1", "x y": "1", "Host": "1", "content-length": "1", "Connection": "1",
 			"X-Twice": "1", "x-twice": "1", "": "1"},
 		Proxy: &Proxy{Server: "http://proxy:99999"},
 	}}
-	want := []string{"windowsVersion", "timezoneId", "viewport", "args[1]", "args[2]", "startUrls[1]", "startUrls[2]",
+	want := []string{"windowsVersion", "timezoneId", "viewport", "args[1]", "args[2]", "startUrls[1]", "startUrls[2]", "caCertificates[1]", "caCertificates[2]",
 		"extraHTTPHeaders.", "extraHTTPHeaders.Connection", "extraHTTPHeaders.Host", "extraHTTPHeaders.content-length",
 		"extraHTTPHeaders.x y", "extraHTTPHeaders.x-twice", "proxy.server"}
 	for _, prefix := range []string{"", "spec."} {

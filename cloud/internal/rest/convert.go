@@ -44,6 +44,7 @@ func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 				Args:              valueOr(r.Args, nil),
 				StartURLs:         valueOr(r.StartUrls, nil),
 				Record:            convertStrings[string](valueOr(r.Record, nil)),
+				CACertificates:    valueOr(r.CaCertificates, nil),
 
 				IdleTimeoutSeconds: r.IdleTimeoutSeconds,
 				MaxDurationSeconds: r.MaxDurationSeconds,
@@ -125,6 +126,7 @@ func profileToAPI(p profile.Profile) cloudapi.Profile {
 		Args:              c.Args,
 		StartUrls:         c.StartUrls,
 		Record:            c.Record,
+		CaCertificates:    c.CaCertificates,
 		Persist:           c.Persist,
 		Metadata:          c.Metadata,
 		Version:           c.Version,
@@ -176,6 +178,7 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 		Args:              nonNil(p.Args),
 		StartUrls:         nonNil(p.StartURLs),
 		Record:            convertStrings[sharedapi.RecordingPart](p.Record),
+		CaCertificates:    nonNil(p.CACertificates),
 		Persist:           p.Persist,
 		Metadata:          nonNilMap(p.Metadata),
 		Version:           p.Version,

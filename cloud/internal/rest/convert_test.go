@@ -42,12 +42,14 @@ func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
 	draft.Record, draft.IdleTimeoutSeconds, draft.MaxDurationSeconds = []string{"video", "frames"}, new(int32(60)), new(int32(0)) // not part of a spec
+	draft.CACertificates = []string{"PEM"}
 	config := configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
 	want["idleTimeoutSeconds"], want["maxDurationSeconds"] = 60.0, 0.0
+	want["caCertificates"] = []any{"PEM"}
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -59,7 +61,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 		"profile": asJSON(t, profileToAPI(profile.Profile{})),
 		"config":  asJSON(t, configFromProfile(profile.Config{})),
 	} {
-		for _, field := range []string{"permissions", "args", "startUrls", "record"} {
+		for _, field := range []string{"permissions", "args", "startUrls", "record", "caCertificates"} {
 			if !cmp.Equal(shown[field], []any{}) {
 				t.Errorf("%s: %s is %v", name, field, shown[field])
 			}
@@ -80,6 +82,7 @@ func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request.Notes, request.Tags, request.Persist = new("Notes"), &[]string{"a"}, new(true)
 	request.Record = &sharedapi.RecordedParts{"video", "events"}
 	request.IdleTimeoutSeconds, request.MaxDurationSeconds = new(int32(60)), new(int32(0))
+	request.CaCertificates = &sharedapi.CaCertificates{"PEM"}
 	wantAllSet(t, request)
 	got := asJSON(t, draftFromCreate(request).Fields)
 	want := asJSON(t, request)

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,12 +111,13 @@ func cloudContract(client *cloud.Client) func() rest.CloudContract {
 // egressProvider gives each browser its network egress.
 type egressProvider struct {
 	policy *proxy.EgressPolicy
+	roots  *x509.CertPool // for the certificates of https proxies; nil: the system's
 	log    *slog.Logger
 }
 
 // Check implements launch.EgressProvider.
 func (w egressProvider) Check(ctx context.Context, to launch.Proxy) error {
-	return launchProxyError(proxy.Check(ctx, upstream(to), w.policy))
+	return launchProxyError(proxy.Check(ctx, upstream(to, w.roots), w.policy))
 }
 
 // Open implements launch.EgressProvider.
@@ -124,22 +126,25 @@ func (w egressProvider) Open(context.Context) (launch.Egress, error) {
 	if err != nil {
 		return nil, err
 	}
-	return egress{f}, nil
+	return egress{f, w.roots}, nil
 }
 
-func upstream(of launch.Proxy) proxy.Upstream {
-	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, Bypass: of.Bypass}
+func upstream(of launch.Proxy, roots *x509.CertPool) proxy.Upstream {
+	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, RootCAs: roots, Bypass: of.Bypass}
 }
 
 // egress is a forwarder whose errors are those of package launch.
-type egress struct{ *proxy.Forwarder }
+type egress struct {
+	*proxy.Forwarder
+	roots *x509.CertPool
+}
 
 // SetUpstream implements launch.Egress.
 func (w egress) SetUpstream(to *launch.Proxy) error {
 	if to == nil {
 		return w.Forwarder.SetUpstream(nil)
 	}
-	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to))))
+	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to, w.roots))))
 }
 
 // OpenContextProxy implements launch.Egress.
@@ -148,7 +153,7 @@ func (w egress) OpenContextProxy(server, bypass string) (address string, closePr
 	if err != nil || to == nil {
 		return "", nil, err
 	}
-	to.Bypass = bypass
+	to.Bypass, to.RootCAs = bypass, w.roots
 	opened, err := w.Forwarder.OpenContextProxy(*to)
 	if err != nil {
 		return "", nil, err

@@ -2,12 +2,13 @@ package app
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/certs"
 )
 
 // certificateSuffixes are the names of the files that count in a directory of CA_CERTIFICATES.
@@ -78,30 +79,13 @@ func certificateFiles(path string) ([]string, error) {
 
 // readCertificates returns the certificates of a PEM file, which must have at least one.
 func readCertificates(file string) ([]*x509.Certificate, error) {
-	rest, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var found []*x509.Certificate
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: certificate %d: %w", file, len(found)+1, err)
-		}
-		if certificate.BasicConstraintsValid && !certificate.IsCA {
-			return nil, fmt.Errorf("%s: certificate %d (%s) is not of a certificate authority: use the certificate of its issuer", file, len(found)+1, certificate.Subject)
-		}
-		found = append(found, certificate)
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no certificate in PEM format (-----BEGIN CERTIFICATE-----)", file)
+	found, err := certs.ParseAuthorities(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return found, nil
 }

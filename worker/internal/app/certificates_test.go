@@ -55,9 +55,9 @@ func TestConfig_CACertificates(t *testing.T) {
 		{"", "", ""},
 		{"two.pem,mounted", "first second third", ""},
 		{"leaf.pem", "", "leaf.pem: certificate 1 (CN=leaf) is not of a certificate authority"},
-		{"text.pem", "", "text.pem has no certificate in PEM format"},
+		{"text.pem", "", "text.pem: must contain a certificate in PEM format"},
 		{"empty", "", "empty has no file with one of the endings .pem, .crt, .cer"},
-		{"damaged.pem", "", "damaged.pem: certificate 1: x509"},
+		{"damaged.pem", "", "damaged.pem: certificate 1 is invalid: x509"},
 		{"missing.pem", "", "missing.pem: no such file"},
 	} {
 		var config Config

@@ -192,7 +192,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 func (w *worker) openLaunches() {
 	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
 	starter := launch.WarmStarter{
-		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.logger}, Builds: w.builds,
+		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.roots, w.logger}, Builds: w.builds,
 		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
@@ -250,8 +250,12 @@ func openLauncher(ctx context.Context, config Config, dir string, stored *files.
 	if err != nil {
 		return nil, err
 	}
+	authorities, err := config.caCertificates()
+	if err != nil {
+		return nil, err
+	}
 	launcher, err := browser.NewLauncher(browser.Options{
-		Dir: filepath.Join(dir, "launches"), Log: logger, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
+		Dir: filepath.Join(dir, "launches"), Log: logger, CACertificates: authorities, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: config.Unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
 		DebugUsers: debugUsers, Files: stored,
 	})

@@ -92,6 +92,9 @@ func (b *Browser) startProcess(ctx context.Context) error {
 
 // startWithoutIsolation starts the build as the launch's user.
 func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browserProcess, error) {
+	if err := b.trustAuthorities(nil); err != nil {
+		return nil, err
+	}
 	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
@@ -133,6 +136,9 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}
 	if inside := made.sandbox.Proxy(); inside != nil && b.spec.OnProxyListener != nil {
 		b.spec.OnProxyListener(inside)
+	}
+	if err := b.trustAuthorities(made.sandbox); err != nil {
+		return nil, err
 	}
 	b.dataDir = made.sandbox.Data()
 	if err := b.openDataDir(ctx); err != nil {

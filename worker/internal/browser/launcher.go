@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
@@ -47,6 +48,9 @@ type Options struct {
 	// DebugUsers may connect to the debugging ports of browsers with a separate
 	// network, in addition to root and the worker's user.
 	DebugUsers []int
+
+	// CACertificates are authorities that all browsers trust in addition to their own.
+	CACertificates []*x509.Certificate
 
 	// Files stores the downloads and uploads of launches. Nil: downloads are not captured.
 	Files *files.Store

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -48,6 +49,7 @@ type Spec struct {
 	Permissions       []string // granted to every origin; the keys of permissions
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
+	CACertificates    []*x509.Certificate // authorities that are trusted in addition to those of the browser
 
 	DebugPort   int    // of the debugging server on 127.0.0.1; by default a free port
 	ProxyServer string // scheme://host:port of the proxy for all traffic, loopback included; empty: none

@@ -187,6 +187,7 @@ func toProfile(config cloudapi.ProfileConfig) launch.Profile {
 			StartURLs:         config.StartUrls,
 			Record:            record(config.Record),
 			Limits:            launch.LimitChanges{Idle: seconds(config.IdleTimeoutSeconds), Max: seconds(config.MaxDurationSeconds)},
+			CACertificates:    config.CaCertificates,
 			Metadata:          config.Metadata,
 		},
 	}

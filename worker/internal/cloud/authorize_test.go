@@ -35,7 +35,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		c.Viewport = &sharedapi.SizeOrNull{Width: 800, Height: 600}
 		c.Geolocation = &sharedapi.Geolocation{Latitude: 52.5, Longitude: 13.4}
 		c.Permissions = sharedapi.Permissions{"geolocation"}
-		c.Record = sharedapi.RecordedParts{"events", "frames"}
+		c.Record, c.CaCertificates = sharedapi.RecordedParts{"events", "frames"}, sharedapi.CaCertificates{"PEM"}
 		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}
 		c.Metadata = sharedapi.Metadata{"team": "checkout"}
 		c.IdleTimeoutSeconds, c.MaxDurationSeconds = new(int32(60)), new(int32(0))
@@ -51,7 +51,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 	want := launch.Profile{ID: profile, Name: "Checkout", BrowserVersion: 156, Persist: true, Settings: launch.Settings{
 		Locale: &locale, Viewport: &browser.Size{Width: 800, Height: 600},
 		Geolocation: &browser.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"},
-		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{}, Record: &launch.Record{Events: true, Frames: true},
+		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{}, Record: &launch.Record{Events: true, Frames: true}, CACertificates: []string{"PEM"},
 		Proxy: &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
 		Limits: launch.LimitChanges{Idle: new(time.Minute), Max: new(time.Duration(0))},
 	}}

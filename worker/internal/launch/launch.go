@@ -40,7 +40,8 @@ type Settings struct {
 	Proxy             *Proxy
 	Args              []string
 	StartURLs         []string
-	Record            *Record // what is recorded until the end
+	Record            *Record  // what is recorded until the end
+	CACertificates    []string // PEM
 	Limits            LimitChanges
 	Metadata          map[string]string
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -112,13 +113,14 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 	request, zone := byProfile(), "Mars/Olympus"
 	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
 	request.Override.TimezoneID = &zone
+	request.Override.CACertificates = []string{certtest.NewAuthority(t, "Company").PEM(), "text"}
 	request.Override.StartURLs = []string{"about:blank", "https://\x1a.example"} // accepted by the pattern of the API document
 	_, err := r.Launch(t.Context(), request)
 	var fields []string
 	for _, d := range assertKind(t, err, fault.Validation).Details {
 		fields = append(fields, d.Field)
 	}
-	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.startUrls[1]", "browser.timezoneId"}, fields); diff != "" {
+	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.startUrls[1]", "browser.timezoneId", "browser.caCertificates[1]"}, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if len(r.cloud.asked) > 0 {

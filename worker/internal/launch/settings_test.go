@@ -1,12 +1,14 @@
 package launch_test
 
 import (
+	"crypto/x509"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -15,12 +17,14 @@ import (
 // TestSettings_LaunchOverridesProfile checks the precedence: proxyOverride, then
 // browser, then the profile (DESIGN 7).
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
+	ofProfile, ofLaunch := certtest.NewAuthority(t, "profile"), certtest.NewAuthority(t, "launch")
 	profile := launch.Settings{
 		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
 		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: new(2.0),
 		IsMobile: new(true), HasTouch: new(true), Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
 		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: new(true),
 		Proxy: &launch.Proxy{Server: "http://profile:1", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+		CACertificates: []string{ofProfile.PEM()},
 	}
 	fromProfile := browser.Spec{
 		UserAgent: "profile", Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
@@ -28,6 +32,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 		IsMobile: true, HasTouch: true, Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
 		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: true,
 		ProxyServer: "http://127.0.0.1:9", Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+		CACertificates: []*x509.Certificate{ofProfile.Certificate},
 	}
 	for _, tc := range []struct {
 		name    string
@@ -40,13 +45,15 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
 			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
 			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
-			Proxy: &launch.Proxy{Server: "http://own:1"},
+			Proxy: &launch.Proxy{Server: "http://own:1"}, CACertificates: []string{ofLaunch.PEM()},
 		}}, []string{"http://own:1 "}, func(s *browser.Spec) {
 			s.UserAgent, s.Locale, s.TimezoneID, s.ColorScheme = "own", "fr-FR", "Asia/Tokyo", "light"
 			s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 5, Height: 6}, &browser.Size{Width: 7, Height: 8}, 1
 			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &browser.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
-			s.Headless, s.Timeout = true, time.Second
+			s.CACertificates, s.Headless, s.Timeout = []*x509.Certificate{ofLaunch.Certificate}, true, time.Second
 		}},
+		{"no authority", launch.Request{Override: launch.Settings{CACertificates: []string{}}}, []string{"http://profile:1 a"},
+			func(s *browser.Spec) { s.CACertificates = nil }},
 		{"no proxy", launch.Request{Direct: true}, nil, func(*browser.Spec) {}},
 		{"no tab", launch.Request{Headless: true, Override: launch.Settings{StartURLs: []string{}}}, []string{"http://profile:1 a"},
 			func(s *browser.Spec) { s.StartURLs, s.Headless = []string{}, true }},

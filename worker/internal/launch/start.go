@@ -115,7 +115,8 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
-	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
+	authorities, invalid := settings.authorities("profile.") // those of the launch were checked before
+	if details := append(settings.Proxy.check(request.proxyField()), invalid...); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	if err := checkSettings(request, profile, settings, build); err != nil {
@@ -127,6 +128,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	}
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
+	spec.CACertificates = authorities
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab
 	}

@@ -100,6 +100,7 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 		StartURLs:         valueOr(b.StartUrls, nil),
 		Record:            record(b.Record),
 		Limits:            limitChanges(b.IdleTimeoutSeconds, b.MaxDurationSeconds, b.ConnectTimeoutSeconds),
+		CACertificates:    valueOr(b.CaCertificates, nil),
 	}
 	if b.Geolocation != nil {
 		settings.Geolocation = &browser.Geolocation{
