@@ -1567,6 +1567,11 @@ type CreateProfileRequest struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
+	// CaCertificates Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+	// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+	// profile. A launch with certificate authorities starts a new browser.
+	CaCertificates *externalRef0.CaCertificates `json:"caCertificates,omitempty"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
@@ -2872,6 +2877,11 @@ type Profile struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
+	// CaCertificates Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+	// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+	// profile. A launch with certificate authorities starts a new browser.
+	CaCertificates externalRef0.CaCertificates `json:"caCertificates"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
@@ -3067,6 +3077,11 @@ type ProfileConfig struct {
 	//
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
+
+	// CaCertificates Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+	// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+	// profile. A launch with certificate authorities starts a new browser.
+	CaCertificates externalRef0.CaCertificates `json:"caCertificates"`
 
 	// ColorScheme The value of `prefers-color-scheme`.
 	//

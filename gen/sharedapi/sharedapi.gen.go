@@ -473,6 +473,26 @@ type BrowserArgs = []BrowserArg
 // Example: 156
 type BrowserVersion = int32
 
+// CaCertificate Certificates of certificate authorities in PEM format, at least one. Private keys are refused.
+//
+// Example: -----BEGIN CERTIFICATE-----
+// MIIBkDCCATegAwIBAgIUMFKYOor3hFqbXtv8kEfsUZloZHIwCgYIKoZIzj0EAwIw
+// HTEbMBkGA1UEAwwSRXhhbXBsZSBTdGFnaW5nIENBMCAXDTI2MTEyNzIxNTcyNVoY
+// DzIxMjYxMTAzMjE1NzI1WjAdMRswGQYDVQQDDBJFeGFtcGxlIFN0YWdpbmcgQ0Ew
+// WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAR5fdc5URA/uvxw3RZ81ULJ6wZXL7mV
+// fKPWcXH+oAtfuepvA+ccrZSy4M7jF4k9qL4vdDoHiY1R1dneXwIHqiUwo1MwUTAd
+// BgNVHQ4EFgQUWpM8ZiB8m4H69M7auVVi4B16eWswHwYDVR0jBBgwFoAUWpM8ZiB8
+// m4H69M7auVVi4B16eWswDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+// AiAYcUNzgt4Iwm0WRgx7PArHdocJ9CINwQ0KOj9FjpBR3wIgcouZDvKsh7xXBENs
+// sPzQUShd0ac/Trr3hUT83bn7zig=
+// -----END CERTIFICATE-----
+type CaCertificate = string
+
+// CaCertificates Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+// profile. A launch with certificate authorities starts a new browser.
+type CaCertificates = []CaCertificate
+
 // ColorScheme The value of `prefers-color-scheme`.
 //
 // Example: dark

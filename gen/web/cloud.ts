@@ -2126,6 +2126,27 @@ export interface components {
          * @enum {string}
          */
         BuildOs: "linux" | "macos" | "windows";
+        /**
+         * @description Certificates of certificate authorities in PEM format, at least one. Private keys are refused.
+         * @example -----BEGIN CERTIFICATE-----
+         *     MIIBkDCCATegAwIBAgIUMFKYOor3hFqbXtv8kEfsUZloZHIwCgYIKoZIzj0EAwIw
+         *     HTEbMBkGA1UEAwwSRXhhbXBsZSBTdGFnaW5nIENBMCAXDTI2MTEyNzIxNTcyNVoY
+         *     DzIxMjYxMTAzMjE1NzI1WjAdMRswGQYDVQQDDBJFeGFtcGxlIFN0YWdpbmcgQ0Ew
+         *     WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAR5fdc5URA/uvxw3RZ81ULJ6wZXL7mV
+         *     fKPWcXH+oAtfuepvA+ccrZSy4M7jF4k9qL4vdDoHiY1R1dneXwIHqiUwo1MwUTAd
+         *     BgNVHQ4EFgQUWpM8ZiB8m4H69M7auVVi4B16eWswHwYDVR0jBBgwFoAUWpM8ZiB8
+         *     m4H69M7auVVi4B16eWswDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+         *     AiAYcUNzgt4Iwm0WRgx7PArHdocJ9CINwQ0KOj9FjpBR3wIgcouZDvKsh7xXBENs
+         *     sPzQUShd0ac/Trr3hUT83bn7zig=
+         *     -----END CERTIFICATE-----
+         */
+        CaCertificate: string;
+        /**
+         * @description Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+         *     certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+         *     profile. A launch with certificate authorities starts a new browser.
+         */
+        CaCertificates: components["schemas"]["CaCertificate"][];
         /** @description An ended session, reported together with the next launch. */
         CarriedEnd: {
             endReason?: components["schemas"]["EndReason"];
@@ -2289,6 +2310,7 @@ export interface components {
         CreateProfileRequest: {
             args?: components["schemas"]["NonEmptyBrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
+            caCertificates?: components["schemas"]["CaCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
@@ -3474,6 +3496,7 @@ export interface components {
             activeSessions: number;
             args: components["schemas"]["BrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
+            caCertificates: components["schemas"]["CaCertificates"];
             colorScheme: components["schemas"]["ColorScheme"];
             createdAt: components["schemas"]["Timestamp"];
             createdBy: components["schemas"]["UuidOrNull"];
@@ -3524,6 +3547,7 @@ export interface components {
         ProfileConfig: {
             args: components["schemas"]["BrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
+            caCertificates: components["schemas"]["CaCertificates"];
             colorScheme: components["schemas"]["ColorScheme"];
             deviceScaleFactor: components["schemas"]["DeviceScaleFactor"];
             /** @description Whether the profile exists only for one launch. */
@@ -4305,6 +4329,7 @@ export interface components {
         UpdateProfileRequest: {
             args?: components["schemas"]["BrowserArgs"];
             browserVersion?: components["schemas"]["BrowserVersion"];
+            caCertificates?: components["schemas"]["CaCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
@@ -7523,6 +7548,7 @@ export interface operations {
                      *         "profileConfig": {
                      *           "args": [],
                      *           "browserVersion": 156,
+                     *           "caCertificates": [],
                      *           "colorScheme": null,
                      *           "deviceScaleFactor": null,
                      *           "ephemeral": false,
@@ -9311,6 +9337,7 @@ export interface operations {
                      *             "activeSessions": 0,
                      *             "args": [],
                      *             "browserVersion": 156,
+                     *             "caCertificates": [],
                      *             "colorScheme": null,
                      *             "createdAt": "2026-11-21T10:15:00Z",
                      *             "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9449,6 +9476,7 @@ export interface operations {
                      *         "activeSessions": 0,
                      *         "args": [],
                      *         "browserVersion": 156,
+                     *         "caCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9598,6 +9626,7 @@ export interface operations {
                      *         "activeSessions": 0,
                      *         "args": [],
                      *         "browserVersion": 156,
+                     *         "caCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9754,6 +9783,7 @@ export interface operations {
                      *         "activeSessions": 0,
                      *         "args": [],
                      *         "browserVersion": 156,
+                     *         "caCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9850,6 +9880,7 @@ export interface operations {
                      *       "data": {
                      *         "args": [],
                      *         "browserVersion": 156,
+                     *         "caCertificates": [],
                      *         "colorScheme": null,
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
@@ -10246,6 +10277,7 @@ export interface operations {
                      *         "activeSessions": 0,
                      *         "args": [],
                      *         "browserVersion": 156,
+                     *         "caCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",

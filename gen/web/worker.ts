@@ -1654,8 +1654,8 @@ export interface paths {
          *     there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns them. While
          *     the session is recorded, the response is 409.
          *
-         *     The first request for MP4 converts the video, which takes about a second for each minute of it. If that takes
-         *     longer than 25 seconds, the response is 503 with `Retry-After`, and the conversion continues. A worker without
+         *     The first request for MP4 converts the video, which takes up to five seconds for each minute of it. If the response
+         *     would take longer than 25 seconds, it is 503 with `Retry-After`, and the conversion continues. A worker without
          *     ffmpeg cannot convert videos (409).
          */
         get: operations["downloadRecording"];
@@ -2114,6 +2114,7 @@ export interface components {
          */
         BrowserSettings: {
             args?: components["schemas"]["BrowserArgs"];
+            caCertificates?: components["schemas"]["CaCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             connectTimeoutSeconds?: components["schemas"]["ConnectTimeoutSeconds"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
@@ -2245,6 +2246,27 @@ export interface components {
          * @enum {string}
          */
         BundleWindowsVersion: "7" | "10" | "11";
+        /**
+         * @description Certificates of certificate authorities in PEM format, at least one. Private keys are refused.
+         * @example -----BEGIN CERTIFICATE-----
+         *     MIIBkDCCATegAwIBAgIUMFKYOor3hFqbXtv8kEfsUZloZHIwCgYIKoZIzj0EAwIw
+         *     HTEbMBkGA1UEAwwSRXhhbXBsZSBTdGFnaW5nIENBMCAXDTI2MTEyNzIxNTcyNVoY
+         *     DzIxMjYxMTAzMjE1NzI1WjAdMRswGQYDVQQDDBJFeGFtcGxlIFN0YWdpbmcgQ0Ew
+         *     WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAR5fdc5URA/uvxw3RZ81ULJ6wZXL7mV
+         *     fKPWcXH+oAtfuepvA+ccrZSy4M7jF4k9qL4vdDoHiY1R1dneXwIHqiUwo1MwUTAd
+         *     BgNVHQ4EFgQUWpM8ZiB8m4H69M7auVVi4B16eWswHwYDVR0jBBgwFoAUWpM8ZiB8
+         *     m4H69M7auVVi4B16eWswDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+         *     AiAYcUNzgt4Iwm0WRgx7PArHdocJ9CINwQ0KOj9FjpBR3wIgcouZDvKsh7xXBENs
+         *     sPzQUShd0ac/Trr3hUT83bn7zig=
+         *     -----END CERTIFICATE-----
+         */
+        CaCertificate: string;
+        /**
+         * @description Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+         *     certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+         *     profile. A launch with certificate authorities starts a new browser.
+         */
+        CaCertificates: components["schemas"]["CaCertificate"][];
         /** @description The bundle that the browser uses as its identity; null if there is none. */
         ChosenBundle: {
             /** @description The file name of the bundle, as in `GET /profiles`. */

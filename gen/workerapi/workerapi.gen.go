@@ -1069,6 +1069,11 @@ type BrowserSettings struct {
 	// Args Additional command-line switches of the browser.
 	Args *externalRef0.BrowserArgs `json:"args,omitempty"`
 
+	// CaCertificates Certificate authorities that the browser trusts in addition to its own, for all connections. It still refuses
+	// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
+	// profile. A launch with certificate authorities starts a new browser.
+	CaCertificates *externalRef0.CaCertificates `json:"caCertificates,omitempty"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
