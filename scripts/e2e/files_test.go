@@ -62,7 +62,7 @@ func TestFiles_ReachClients(t *testing.T) {
 	clients := []string{"playwright", "puppeteer", "selenium"}
 	if testenv.Full() {
 		installClients(t)
-		clients = append(clients, "python playwright", "python selenium")
+		clients = append(clients, "python playwright", "python selenium", "python selenium_managed")
 	}
 	for _, client := range clients {
 		t.Run(client, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestFiles_ReachClients(t *testing.T) {
 				command = []string{filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/files.py", name}
 			}
 			given := map[string]any{"client": name, "worker": env.worker.url, "key": env.worker.key, "url": page, "profile": profile}
-			if name == "selenium" {
+			if strings.HasPrefix(name, "selenium") {
 				given["endpoint"] = strings.Replace(env.worker.url, "://", "://user:"+env.worker.key+"@", 1) + "/wd/hub"
 			} else {
 				session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &profile})

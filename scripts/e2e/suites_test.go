@@ -39,7 +39,7 @@ type suite struct {
 // short one, with selenium-webdriver, because its packages are installed anyway.
 func TestWebDriver_Suites(t *testing.T) {
 	t.Parallel()
-	suites := map[string]suite{"selenium-webdriver": {[]string{"node", "clients/suite.mjs"}, 4, 2}}
+	suites := map[string]suite{"selenium-webdriver": {[]string{"node", "clients/suite.mjs"}, 5, 2}}
 	if testenv.Full() {
 		installClients(t)
 		suites["selenium java"] = suite{javaCommand("suite"), 50, 8}
@@ -114,6 +114,10 @@ func serveSite(t *testing.T, start func(http.Handler) *httptest.Server) string {
 	mux.HandleFunc("/cookie", func(w http.ResponseWriter, _ *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "visit", Value: "1", HttpOnly: true, Path: "/"})
 		_, _ = fmt.Fprint(w, `<!doctype html><title>Cookie</title>`)
+	})
+	mux.HandleFunc("/report", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Disposition", `attachment; filename="report.txt"`)
+		_, _ = fmt.Fprint(w, "content of the site")
 	})
 	mux.HandleFunc("/sent", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

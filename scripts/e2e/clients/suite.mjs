@@ -1,6 +1,10 @@
 // Runs a short WebDriver test suite with selenium-webdriver, and prints the results as JSON. The input is that of the Java
 // suite. It has what clients/webdriver.mjs does not do.
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import webdriver from 'selenium-webdriver';
 import { input, writeResult } from './input.mjs';
 import { runTests } from './tests.mjs';
@@ -8,6 +12,7 @@ import { runTests } from './tests.mjs';
 const { Builder, By, Key, until } = webdriver;
 const { endpoint, site, parallel } = await input();
 let open = 0, peak = 0;
+console.log = console.error; // downloadFile logs to standard output
 
 const tests = {
   async 'answers alerts'(driver) {
@@ -42,13 +47,24 @@ const tests = {
     await driver.manage().deleteCookie('own');
     assert.equal(await driver.executeScript('return document.cookie'), '');
   },
+  async 'manages downloads'(driver) {
+    await driver.get(`${site}/start.html`);
+    await driver.executeScript(`location.href = '/report'`);
+    await driver.wait(async () => (await driver.getDownloadableFiles()).includes('report.txt'));
+    const directory = await mkdtemp(join(tmpdir(), 'download-'));
+    await driver.downloadFile('report.txt', directory);
+    const saved = join(directory, 'report.txt');
+    await driver.wait(() => existsSync(saved) && readFileSync(saved, 'utf8') === 'content of the site');
+    await driver.deleteDownloadableFiles();
+    assert.deepEqual(await driver.getDownloadableFiles(), []);
+  },
 };
 
 const results = await runTests(Object.entries(tests).map(([name, run]) => ({
   name,
   async run() {
     peak = Math.max(peak, ++open);
-    const driver = await new Builder().disableEnvironmentOverrides().usingServer(endpoint).withCapabilities({ browserName: 'chrome' }).build();
+    const driver = await new Builder().disableEnvironmentOverrides().usingServer(endpoint).withCapabilities({ browserName: 'chrome', 'se:downloadsEnabled': true }).build();
     try {
       await run(driver);
     } finally {

@@ -23,6 +23,7 @@ type newSession struct {
 	forward map[string]any             // capabilities for chromedriver
 
 	acceptInsecureCerts bool
+	managesDownloads    bool
 }
 
 // parseNewSession reads the body of a new session command. The errors are
@@ -133,6 +134,10 @@ func (c capabilities) parse() (*newSession, error) {
 			refuse(n.readVersion(raw)...)
 		case name == "acceptInsecureCerts":
 			if json.Unmarshal(raw, &n.acceptInsecureCerts) != nil {
+				refuse(invalidDetail(name, "must be true or false"))
+			}
+		case name == downloadsEnabled:
+			if json.Unmarshal(raw, &n.managesDownloads) != nil {
 				refuse(invalidDetail(name, "must be true or false"))
 			}
 		case name == "setWindowRect":

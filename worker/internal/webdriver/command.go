@@ -48,8 +48,11 @@ func (s *Service) command(c echo.Context) error {
 			return d.unanswered(r.Context().Err())
 		}
 	}
-	if r.Method == http.MethodPost && (path == "/se/file" || path == "/file") {
+	switch {
+	case r.Method == http.MethodPost && (path == "/se/file" || path == "/file"):
 		return d.upload(c)
+	case path == downloadsPath:
+		return d.downloads(c)
 	}
 	return s.forward(c, d, path, raw)
 }

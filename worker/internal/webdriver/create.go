@@ -136,6 +136,9 @@ func (s *Service) attach(ctx context.Context, launched session.Session, program 
 		return d, nil, err
 	}
 	answer["acceptInsecureCerts"] = asked.acceptInsecureCerts
+	if d.managesDownloads = asked.managesDownloads; d.managesDownloads { // clients may look only for the name
+		answer[downloadsEnabled] = true
+	}
 	value, err := s.describe(d, answer)
 	return d, value, err
 }

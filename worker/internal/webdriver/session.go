@@ -31,7 +31,8 @@ type driverSession struct {
 	driver   *browser.Driver
 	client   *http.Client
 
-	uploading sync.Mutex // one at a time: an upload is in memory
+	managesDownloads bool       // the client may list, read and delete downloads
+	uploading        sync.Mutex // one at a time: an upload is in memory
 }
 
 func newDriverSession(launched session.Session, running launch.Running, driver *browser.Driver) *driverSession {

@@ -35,14 +35,39 @@ def playwright(args, target):
         return save(files, headers, download.value.suggested_filename, target)
 
 
-def selenium(args, target):
+def start_selenium(args):
     from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.enable_downloads = True
+    options.set_capability("svc:options", {"profileId": args["profile"]})
+    return webdriver.Remote(args["endpoint"], options=options)
+
+
+def selenium_managed(args, target):
+    """Uses only the commands of Selenium."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    options = webdriver.ChromeOptions()
-    options.set_capability("svc:options", {"profileId": args["profile"]})
-    driver = webdriver.Remote(args["endpoint"], options=options)
+    driver = start_selenium(args)
+    try:
+        driver.get(args["url"])
+        driver.find_element(By.CSS_SELECTOR, "a").click()
+        WebDriverWait(driver, 60).until(lambda _: driver.get_downloadable_files() == ["report.bin"])
+        driver.download_file("report.bin", target)
+        size = os.path.getsize(os.path.join(target, "report.bin"))
+        driver.delete_downloadable_files()
+        assert driver.get_downloadable_files() == []
+        return size
+    finally:
+        driver.quit()
+
+
+def selenium(args, target):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    driver = start_selenium(args)
     try:
         files = f"{args['worker']}/browsers/{driver.capabilities['svc:session']['launchId']}/files"
         headers = {"X-API-Key": args["key"]}

@@ -153,6 +153,10 @@ test('uploads files', async (browser) => {
   await assert.rejects(browser.elementSendKeys(input, file), refused(/The browser has no file/));
 });
 
+test('refuses to manage downloads without the capability', async (browser) => {
+  await assert.rejects(browser.getDownloadableFiles(), refused(/se:downloadsEnabled must be true/));
+});
+
 test('answers alerts', async (browser) => {
   await browser.url(`${site}/alerts.html`);
   await browser.$('#alert').click();
