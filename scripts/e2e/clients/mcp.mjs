@@ -23,7 +23,8 @@ const launched = await call('launch_browser', { profileId });
 await call('navigate', { url });
 await call('type', { ref: await find('textbox "Name"'), text: 'Ada Lovelace' });
 await call('select_option', { ref: await find('combobox "Color"'), values: ['Green'] });
-const submitted = await call('click', { ref: await find('button "Send"') });
+await call('click', { ref: await find('button "Send"') });
+const submitted = await call('wait_for', { text: 'Ada Lovelace likes', seconds: 50 }); // click waits ten seconds at most
 const picture = await call('screenshot');
 const read = await call('read_page');
 await transport.terminateSession();
