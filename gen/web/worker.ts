@@ -679,7 +679,7 @@ export interface paths {
         /**
          * Start a recording
          * @description Starts to record the running session, as `browser.record` does from the start of a session. The recording ends with
-         *     `stopRecording` or with the session, and is then available below `/sessions/{sessionId}/recording`. A session has one
+         *     `endRecording` or with the session, and is then available below `/sessions/{sessionId}/recording`. A session has one
          *     recording: after its end it cannot be continued. A view ticket is not accepted.
          */
         post: operations["startRecording"];
@@ -688,7 +688,7 @@ export interface paths {
          * @description Stops the recording of the running session, also one that was started with `browser.record`, and completes its files.
          *     The session continues.
          */
-        delete: operations["stopRecording"];
+        delete: operations["endRecording"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1812,7 +1812,8 @@ export interface paths {
          *     | `acceptInsecureCerts` | Certificate errors are ignored |
          *     | `pageLoadStrategy`, `timeouts`, `unhandledPromptBehavior`, `strictFileInteractability`, `goog:loggingPrefs` | As in chromedriver |
          *     | `webSocketUrl` | With `true`, the response has the URL of a WebDriver BiDi socket |
-         *     | `se:*`, `wdio:*` | Ignored |
+         *     | `se:downloadsEnabled` | With `true`, `se/files` lists, returns and deletes the downloads of the session |
+         *     | Other `se:*`, `wdio:*` | Ignored |
          *
          *     Other capabilities and options are refused. The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, and
          *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl`, `viewUrl` and, if the session is
@@ -1876,7 +1877,9 @@ export interface paths {
         /**
          * Send a WebDriver command that reads
          * @description A command of W3C WebDriver or of chromedriver, such as `title` or `screenshot`. `se/cdp`, the URL in `se:cdp`, is a
-         *     WebSocket that speaks CDP with the browser.
+         *     WebSocket that speaks CDP with the browser. `se/files` lists the complete downloads of a session with
+         *     `se:downloadsEnabled`, the oldest first: `{"names": ["a.txt"], "files": [{"name": "a.txt", "creationTime":
+         *     1795255200000, "lastModifiedTime": 1795255201000, "size": 120}]}`. Downloads of the same name get numbers.
          */
         get: operations["getWebDriverState"];
         put?: never;
@@ -1884,12 +1887,15 @@ export interface paths {
          * Send a WebDriver command
          * @description A command of W3C WebDriver or of chromedriver, such as `url` or `element/{id}/click`. `se/file` and `file`, of Selenium's
          *     file detectors, store a file where the browser finds it, up to 64 MB of base64: a zip archive with one file. They
-         *     return the path to send to a file input.
+         *     return the path to send to a file input. `se/files` with the `name` of a download returns `{"filename": "a.txt",
+         *     "contents": "..."}`, with a base64-encoded zip archive of the file, or its content alone with
+         *     `"format": "application/octet-stream"`.
          */
         post: operations["sendWebDriverCommand"];
         /**
          * Send a WebDriver command that deletes
-         * @description A command of W3C WebDriver, such as `cookie` or `window`.
+         * @description A command of W3C WebDriver, such as `cookie` or `window`. `se/files` deletes all downloads of the session, and
+         *     cancels those in progress.
          */
         delete: operations["deleteWebDriverState"];
         options?: never;
@@ -3402,7 +3408,7 @@ export interface components {
         };
         /**
          * @description - `recording`: the session is being recorded.
-         *     - `complete`: the recording covers the session until its end, or until `stopRecording`.
+         *     - `complete`: the recording covers the session until its end, or until `endRecording`.
          *     - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
          *     - `failed`: nothing was recorded; see `reason`.
          * @enum {string}
@@ -6254,7 +6260,7 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
-    stopRecording: {
+    endRecording: {
         parameters: {
             query?: {
                 /** @description The control token. */

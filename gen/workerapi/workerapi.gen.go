@@ -2271,7 +2271,7 @@ type Recording struct {
 	Reason *RecordingReason `json:"reason"`
 
 	// State - `recording`: the session is being recorded.
-	// - `complete`: the recording covers the session until its end, or until `stopRecording`.
+	// - `complete`: the recording covers the session until its end, or until `endRecording`.
 	// - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
 	// - `failed`: nothing was recorded; see `reason`.
 	State RecordingState `json:"state"`
@@ -2313,7 +2313,7 @@ type RecordingResponse struct {
 }
 
 // RecordingState - `recording`: the session is being recorded.
-// - `complete`: the recording covers the session until its end, or until `stopRecording`.
+// - `complete`: the recording covers the session until its end, or until `endRecording`.
 // - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
 // - `failed`: nothing was recorded; see `reason`.
 type RecordingState string

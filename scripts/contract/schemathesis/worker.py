@@ -118,7 +118,7 @@ class WorkerFixture(Fixture):
             "openRecordingPlayer": self._prepare_recording,
             "createRecordingTicket": self._prepare_recording,
             "startRecording": self._prepare_recording_start,
-            "stopRecording": self._prepare_recording_stop,
+            "endRecording": self._prepare_recording_stop,
             **dict.fromkeys(_WEBDRIVER_COMMANDS, self._prepare_webdriver_command),
         }
 
