@@ -119,7 +119,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"openRecordingPlayer":     p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
 		"startRecording":          p.unrecordedSetup,
-		"endRecording":           p.recordedSetup,
+		"endRecording":            p.recordedSetup,
 
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,

@@ -1,6 +1,7 @@
 package fileserver_test
 
 import (
+	"errors"
 	"archive/zip"
 	"bytes"
 	"encoding/json"
@@ -170,7 +171,7 @@ func TestArchive_AbortsInsideFile(t *testing.T) {
 	session := uuid.New()
 	s, _, dir := newLaunch(t, session, "newest")
 	defer func() {
-		if got := recover(); got != http.ErrAbortHandler {
+		if got, _ := recover().(error); !errors.Is(got, http.ErrAbortHandler) {
 			t.Errorf("got %v, want an aborted answer", got)
 		}
 	}()
