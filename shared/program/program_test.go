@@ -86,8 +86,8 @@ func TestMain(t *testing.T) {
 func TestHealth_IgnoresProxy(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	environment := http.DefaultTransport // it has the proxy of the environment
-	t.Cleanup(func() { http.DefaultTransport = environment }) //nolint:reassign // the environment is read once in a process
+	environment := http.DefaultTransport                                                                                                  // it has the proxy of the environment
+	t.Cleanup(func() { http.DefaultTransport = environment })                                                                             //nolint:reassign // the environment is read once in a process
 	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("the proxy is used") }} //nolint:reassign // see above
 	address := server.Listener.Addr().(*net.TCPAddr)
 	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })

@@ -1,10 +1,10 @@
 package fileserver_test
 
 import (
-	"errors"
 	"archive/zip"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
