@@ -86,9 +86,11 @@ func TestMain(t *testing.T) {
 func TestHealth_IgnoresProxy(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	environment := http.DefaultTransport                                                                                                  // it has the proxy of the environment
-	t.Cleanup(func() { http.DefaultTransport = environment })                                                                             //nolint:reassign // the environment is read once in a process
-	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("the proxy is used") }} //nolint:reassign // see above
+	environment := http.DefaultTransport // it reads the environment once in a process
+	//nolint:reassign // there is no other way to give it a proxy
+	t.Cleanup(func() { http.DefaultTransport = environment })
+	//nolint:reassign // see above
+	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("the proxy is used") }}
 	address := server.Listener.Addr().(*net.TCPAddr)
 	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
 	if err := health.Run(t.Context(), config{}, nil); err != nil {
