@@ -116,8 +116,13 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	if len(found) != 2 {
 		t.Fatalf("got versions %+v", found)
 	}
-	restored, err := a.dashboard.ActivateProfileDataVersionWithResponse(t.Context(), profileID, found[1].Id)
-	requireAnswer(t, err, restored, http.StatusOK)
+	eventually(t, 10*time.Second, "the cloud knows that the session has ended", func() error {
+		restored, err := a.dashboard.ActivateProfileDataVersionWithResponse(t.Context(), profileID, found[1].Id)
+		if err != nil || restored.StatusCode() != http.StatusOK {
+			return fmt.Errorf("%v: %w", restored, err)
+		}
+		return nil
+	})
 	deleted, err := a.dashboard.DeleteProfileDataVersionWithResponse(t.Context(), profileID, found[0].Id)
 	requireAnswer(t, err, deleted, http.StatusOK)
 	last := first.launch(t, request)

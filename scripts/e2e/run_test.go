@@ -205,7 +205,7 @@ func TestMakeRun_PrintsHelp(t *testing.T) {
 // the tests themselves find a chromedriver, since make test installs one.
 func TestMakeRun_InstallsWebDriver(t *testing.T) {
 	t.Parallel()
-	commands := exec.CommandContext(t.Context(), "make", "--dry-run", "run")
+	commands := exec.CommandContext(t.Context(), "make", "--no-print-directory", "--dry-run", "run")
 	commands.Dir = root
 	out, err := commands.CombinedOutput()
 	if needed, _, _ := strings.Cut(string(out), "\n"); err != nil || !strings.Contains(needed+" ", " chromedriver ") {
