@@ -259,6 +259,8 @@ func (m *model) start(q start, a *answer) {
 	a.verdict = "running"
 	m.register(q.machine, q.boot)
 	if s.state == "running" {
+		s.seq = max(s.seq, q.seq) // a later report has other labels
+		m.slots[q.session] = s
 		return
 	}
 	if !found {
