@@ -6399,6 +6399,7 @@ export interface operations {
                 };
             };
             409: components["responses"]["Conflict"];
+            503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
         };
     };

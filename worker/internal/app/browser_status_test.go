@@ -65,6 +65,11 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 		ask("POST", path, `{}`, 415, "Content-Type", "text/plain")
 		ask("POST", path, large, 413)
 	}
+	for _, one := range [][2]string{{"POST", "/recording"}, {"PATCH", "/lifetime"}} {
+		ask(one[0], one[1], `{}`, 415, "Content-Type", "text/plain")
+		ask(one[0], one[1], large, 413)
+	}
+	ask("DELETE", "/recording", `{"a":1}`, 400)
 	_, browser, _ := strings.Cut(*s.WebSocketDebuggerUrl, base)
 	browser, _, _ = strings.Cut(browser, "?")
 	for _, socket := range []string{browser, "/devtools/page/" + tab, "/vnc"} {

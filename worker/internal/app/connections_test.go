@@ -32,6 +32,10 @@ func TestConnections_RefusesOneMoreThanLimit(t *testing.T) {
 	if status, text := r.call(t.Context(), t, "GET", "/browsers/"+s.LaunchId.String()+"/screenshot", "", "X-API-Key", workerKey); status != http.StatusServiceUnavailable {
 		t.Errorf("a screenshot at the limit: got %d %s", status, text)
 	}
+	page := "/browsers/" + s.LaunchId.String() + "/devtools/page/a"
+	if status, text := r.upgrade(t, page, http.Header{"X-Api-Key": {workerKey}}); status != http.StatusServiceUnavailable {
+		t.Errorf("a connection to a page at the limit: got %d %s", status, text)
+	}
 	_ = conns[0].CloseNow()
 	testenv.Eventually(t, "a connection is free again", func() bool {
 		conn, err := ws.Dial(t.Context(), address, nil, ws.Options{})
