@@ -143,6 +143,9 @@ func TestWebDriver_RequiresDownloadsCapability(t *testing.T) {
 			status, text := d.try(t, method, "/se/files", map[bool]string{true: `{"name":"a"}`}[method == "POST"])
 			assertError(t, method, status, text, 400, "invalid argument", "se:downloadsEnabled must be true")
 		}
+		if status, text := d.try(t, "POST", "/url", `{}`); status != 400 { // chromedriver's own refusal
+			t.Errorf("a command without its argument: got %d %s", status, text)
+		}
 	}
 	status, text := r.newSession(t, map[string]any{"se:downloadsEnabled": "yes"}, "X-API-Key", workerKey)
 	assertError(t, "no flag", status, text, 400, "invalid argument", "se:downloadsEnabled must be true or false")
