@@ -155,7 +155,12 @@ func (p pageCall) act(ctx context.Context, ref string, accept bool, do func(elem
 		p.tab.acceptDialogs = false
 		p.mu.Unlock()
 	}()
-	if err := do(e); err != nil {
+	return p.perform(ctx, func() error { return do(e) })
+}
+
+// perform acts on the page and waits for what follows. A tab that the action closes is no error.
+func (p pageCall) perform(ctx context.Context, do func() error) (result, error) {
+	if err := do(); err != nil {
 		if p.isClosed() {
 			return result{note: "The tab was closed."}, nil
 		}

@@ -84,9 +84,9 @@ func (p pageCall) evaluateJSON(ctx context.Context, expression string) (result, 
 }
 
 func (p pageCall) consoleMessages(ctx context.Context, errorsOnly bool) (result, error) {
-	to, ok := p.service.Browsers.Find(p.launchID.String())
-	if !ok {
-		return result{}, errEnded(p.browser)
+	to, err := p.access()
+	if err != nil {
+		return result{}, err
 	}
 	log, err := p.service.Logs.Open(ctx, to)
 	if err != nil {
@@ -120,9 +120,9 @@ func newest(lines []string, most int, things string) result {
 }
 
 func (p pageCall) storageState(ctx context.Context) (result, error) {
-	to, ok := p.service.Browsers.Find(p.launchID.String())
-	if !ok {
-		return result{}, errEnded(p.browser)
+	to, err := p.access()
+	if err != nil {
+		return result{}, err
 	}
 	state, err := p.service.Pages.State(ctx, to, true)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/worker/internal/access"
 )
 
 const (
@@ -73,18 +74,27 @@ func orNothing(text string) string {
 	return text
 }
 
-// navigate opens an address as POST /browsers/{launchId}/navigate does.
-func (p pageCall) navigate(ctx context.Context, address, wait string) error {
+// access returns the access to the browser. Error: that it has ended.
+func (p pageCall) access() (access.Browser, error) {
 	to, ok := p.service.Browsers.Find(p.launchID.String())
 	if !ok {
-		return errEnded(p.browser)
+		return to, errEnded(p.browser)
+	}
+	return to, nil
+}
+
+// navigate opens an address as POST /browsers/{launchId}/navigate does.
+func (p pageCall) navigate(ctx context.Context, address, wait string) error {
+	to, err := p.access()
+	if err != nil {
+		return err
 	}
 	p.revive(p.tab)
 	until := workerapi.WaitUntil("load")
 	if wait != "" {
 		until = workerapi.WaitUntil(wait)
 	}
-	_, err := p.service.Pages.Navigate(ctx, to, workerapi.NavigateRequest{
+	_, err = p.service.Pages.Navigate(ctx, to, workerapi.NavigateRequest{
 		Url: address, TargetId: &p.tab.target, WaitUntil: &until, TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
 	})
 	return err
@@ -124,9 +134,9 @@ func (p pageCall) read(ctx context.Context, offset int) (result, error) {
 }
 
 func (p pageCall) screenshot(ctx context.Context) (result, error) {
-	to, ok := p.service.Browsers.Find(p.launchID.String())
-	if !ok {
-		return result{}, errEnded(p.browser)
+	to, err := p.access()
+	if err != nil {
+		return result{}, err
 	}
 	taken, err := p.service.Pages.Preview(ctx, to, p.tab.target, maxSide)
 	if err == nil && len(taken) > maxPicture {

@@ -52,7 +52,7 @@ func (s *Service) addPointerTools(server *sdk.Server) {
 		})
 	})
 	addPageTool(s, server, "click_at", "Click at a position of the latest screenshot, for what has no element in the snapshot, such as a canvas.", func(ctx context.Context, p pageCall, in clickAtInput) (result, error) {
-		return p.point(ctx, func() error {
+		return p.perform(ctx, func() error {
 			at, err := p.inPage(in.X, in.Y)
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ func (s *Service) addPointerTools(server *sdk.Server) {
 		})
 	})
 	addPageTool(s, server, "drag_at", "Drag from one position of the latest screenshot to another one.", func(ctx context.Context, p pageCall, in dragAtInput) (result, error) {
-		return p.point(ctx, func() error {
+		return p.perform(ctx, func() error {
 			from, err := p.inPage(in.X, in.Y)
 			if err != nil {
 				return err
@@ -95,17 +95,6 @@ func (p pageCall) locateBoth(ctx context.Context, source element, sourceRef stri
 		return from, to, toolError(fmt.Sprintf("The elements %s and %s are not visible at the same time.", sourceRef, targetRef))
 	}
 	return from, to, nil
-}
-
-// point acts at a position and waits for what follows. A tab that the action closes is no error.
-func (p pageCall) point(ctx context.Context, do func() error) (result, error) {
-	if err := do(); err != nil {
-		if p.isClosed() {
-			return result{note: "The tab was closed."}, nil
-		}
-		return result{}, err
-	}
-	return result{}, p.settle(ctx, p.tab)
 }
 
 // picture is the size of the latest screenshot of a tab, and the CSS pixels of the page for each of its pixels.
