@@ -22,6 +22,10 @@ const (
 	printTimeout   = 30 * time.Second
 	defaultQuality = 80 // of a JPEG, in percent
 
+	// drawDelay is how long a preview waits for the first frame before it makes Chromium
+	// draw the page.
+	drawDelay = 500 * time.Millisecond
+
 	// maxSide is the largest width and height that Chromium draws, in CSS pixels at
 	// scale 1. Larger screenshots repeat their content.
 	maxSide = 16384
@@ -144,6 +148,7 @@ func (t *tab) preview(ctx context.Context, p picture) ([]byte, error) {
 	if err := t.call(ctx, "Page.startScreencast", params, nil); err != nil {
 		return nil, err
 	}
+	defer time.AfterFunc(drawDelay, func() { t.draw(ctx) }).Stop()
 	if err := t.waitFor(ctx, func() bool { return broken != nil || len(frame.Data) > 0 }); err != nil {
 		return nil, err
 	}
@@ -151,6 +156,13 @@ func (t *tab) preview(ctx context.Context, p picture) ([]byte, error) {
 		return nil, fmt.Errorf("Page.screencastFrame: %w", broken)
 	}
 	return frame.Data, nil
+}
+
+// draw makes Chromium draw a page that was never in the foreground, for example because
+// it has navigated in the background: a screencast alone has no frame of it. Other
+// pages don't need it, and would get a visibilitychange event.
+func (t *tab) draw(ctx context.Context) {
+	_ = t.post(ctx, "Page.captureScreenshot", map[string]any{"format": "jpeg", "quality": 1}) // without it, the deadline ends the preview
 }
 
 // startRendering makes Chromium draw the page even if it is in the background, until

@@ -177,6 +177,13 @@ func TestHelpers_RealBrowser(t *testing.T) {
 				t.Errorf("got %s of a background tab", picture.Bounds())
 			}
 		}
+		if got := w.navigate(t, behind, at+"/tall", "load"); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		picture, _ := w.screenshot(t, "/screenshot?width=200&targetId="+behind)
+		if _, _, blue, _ := picture.At(100, 10).RGBA(); blue < 0xf000 {
+			t.Errorf("got a picture with blue %x of a page that was never in the foreground", blue)
+		}
 	})
 
 	t.Run("preview does not change the page", func(t *testing.T) {
