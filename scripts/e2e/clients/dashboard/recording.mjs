@@ -28,6 +28,7 @@ const recordFromConsole = async (user, base, data, expect) => {
   const drawer = user.getByRole('dialog');
   await drawer.getByText('This session is not recorded.').waitFor();
   await drawer.getByRole('button', { name: 'Start recording' }).click();
+  await user.waitForTimeout(3000); // until the browser has shown a picture
   await drawer.getByRole('button', { name: 'Stop recording' }).click();
   await drawer.getByText('Complete', { exact: true }).waitFor();
   expect(await drawer.getByRole('button', { name: /^Recording:/ }).isVisible(), 'the recording of a running session has no button');
