@@ -235,6 +235,13 @@ func TestInTx_RetriesDeadlocks(t *testing.T) {
 	db := counter(t)
 	var attempts atomic.Int32
 	meet, committed := make(chan struct{}, 2), make(chan struct{})
+	isBlocked := func() (blocked bool) {
+		const query = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`
+		if err := db.GetContext(t.Context(), &blocked, query); err != nil {
+			t.Error(err)
+		}
+		return blocked || t.Failed()
+	}
 	var wg sync.WaitGroup
 	for _, order := range [][2]int{{1, 2}, {2, 1}} {
 		victim := order[0] == 1 // only this one looks for deadlocks
@@ -258,7 +265,7 @@ func TestInTx_RetriesDeadlocks(t *testing.T) {
 				if first { // both transactions hold their first row before either locks its second
 					first = false
 					meet <- struct{}{}
-					for len(meet) < 2 {
+					for len(meet) < 2 || victim && !isBlocked() { // PostgreSQL looks for a deadlock once
 						time.Sleep(time.Millisecond)
 					}
 				}
