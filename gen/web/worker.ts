@@ -120,7 +120,8 @@ export interface paths {
          *       browser's sandbox; `createFile` returns such a path.
          *     - `Browser.setDownloadBehavior` and `Page.setDownloadBehavior`, unless they deny downloads: the browser stores the
          *       download in the files of the launch (`listFiles`) instead of `downloadPath`, and names it by its `guid`. Events
-         *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file.
+         *       pass unchanged, so `guid` of `Browser.downloadWillBegin` is the id of the file. The same applies to
+         *       `browser.setDownloadBehavior` of WebDriver BiDi.
          *     - `Browser.close`: the response, and the end of the connection, are sent when the end of the session is recorded, as
          *       `/launch` describes; over `debugPort` they are sent at once. A browser that has accepted the call is killed if it
          *       does not end within 10 seconds.

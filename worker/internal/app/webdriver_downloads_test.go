@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
 )
 
@@ -102,6 +104,69 @@ func TestWebDriver_ManagesDownloads(t *testing.T) {
 	f := filesOf{r, t, "/sessions/" + own["sessionId"].(string), []string{"X-API-Key", workerKey}}
 	if _, left := f.expect(200, "GET", "/files", ""); !strings.Contains(left, "an upload.txt") || strings.Contains(left, "unfinished.txt") {
 		t.Errorf("left %s", left)
+	}
+}
+
+// bidi is a WebDriver BiDi socket.
+type bidi struct {
+	*ws.Conn
+	last int // id of a command
+}
+
+// do sends a command and returns its result.
+func (b *bidi) do(t *testing.T, method string, params any) map[string]any {
+	t.Helper()
+	b.last++
+	raw, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(t.Context(), ws.Text, raw); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, text, err := b.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := decode[struct {
+			ID     int
+			Type   string
+			Result map[string]any
+		}](t, text)
+		if answer.ID == b.last && answer.Type == "success" {
+			return answer.Result
+		}
+		if answer.ID == b.last || answer.Type == "error" {
+			t.Fatalf("%s: %s", method, text)
+		}
+	}
+}
+
+// TestWebDriver_KeepsDownloadsWithBiDi downloads in sessions with WebDriver BiDi, for which
+// chromedriver sets the behavior of downloads.
+func TestWebDriver_KeepsDownloadsWithBiDi(t *testing.T) {
+	r, site := startTestWorker(t, cloudtest.New(t), withFiles), newFileSite(t)
+	d := r.drive(t, map[string]any{"se:downloadsEnabled": true, "webSocketUrl": true})
+	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
+	d.download(t, site.URL+"/1000/default.txt")
+	d.listDownloads(t, 1)
+	conn, err := ws.Dial(t.Context(), d.capabilities["webSocketUrl"].(string), nil, ws.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	b := &bidi{Conn: conn}
+	created := b.do(t, "browser.createUserContext", map[string]any{})
+	opened := b.do(t, "browsingContext.create", map[string]any{"type": "tab", "userContext": created["userContext"]})
+	d.do(t, "POST", "/window", map[string]any{"handle": opened["context"]})
+	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
+	d.download(t, site.URL+"/1000/created.txt")
+	d.listDownloads(t, 2)
+	b.do(t, "browser.setDownloadBehavior", map[string]any{"downloadBehavior": map[string]any{"type": "allowed", "destinationFolder": "/tmp"}})
+	d.download(t, site.URL+"/1000/allowed.txt")
+	if got := d.listDownloads(t, 3).Names; !slices.Equal(got, []string{"default.txt", "created.txt", "allowed.txt"}) {
+		t.Errorf("listed %q", got)
 	}
 }
 

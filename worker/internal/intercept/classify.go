@@ -22,12 +22,17 @@ const (
 	closeBrowser     = "Browser.close"
 	callFunction     = "Runtime.callFunctionOn" // after a refused path
 
+	// Commands of WebDriver BiDi
+	createUserContext = "browser.createUserContext"
+	setUserDownloads  = "browser.setDownloadBehavior"
+
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
 )
 
 var interceptedMethods = []string{
 	createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser,
+	createUserContext, setUserDownloads,
 }
 
 // recipient is the recipient of a message.

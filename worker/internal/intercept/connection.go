@@ -1,6 +1,7 @@
 package intercept
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -43,6 +44,8 @@ type Connection struct {
 	temporary []string               // contexts that Chromium disposes of when the connection ends
 	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
 	closed    bool
+
+	deniesDownloads bool // of new user contexts; used only by handle
 }
 
 // awaitedCall is a call to the browser whose answer is awaited.
@@ -52,6 +55,9 @@ type awaitedCall struct {
 	temporary  bool   // the new context ends with the connection
 	url        string // of a new page; "" for other calls
 	closes     bool   // it closes the browser
+
+	captures     bool     // it sets the download settings of user contexts
+	userContexts []string // nil for all
 }
 
 // Streams returns the streams of a relay: what the client sends, and what the browser
@@ -193,6 +199,10 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return n.setDownloads(m, params), nil
 	case setPageDownloads:
 		return nil, n.setPageDownloads(m, params)
+	case createUserContext:
+		n.createUserContext(key)
+	case setUserDownloads:
+		n.setUserDownloads(key, params)
 	case closeBrowser:
 		n.await(key, awaitedCall{closes: true})
 	}
@@ -276,7 +286,7 @@ func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 		return false
 	}
 	succeeded := json.Unmarshal(m["result"], &result) == nil
-	id := result.text("browserContextId")
+	id := cmp.Or(result.text("browserContextId"), result.text("userContext"))
 	switch {
 	case call.url != "":
 		if target := result.text("targetId"); target != "" {
@@ -287,6 +297,8 @@ func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 			n.calls.close()
 		}
 		return succeeded
+	case call.captures:
+		n.calls.CaptureDownloads(call.userContexts...)
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":

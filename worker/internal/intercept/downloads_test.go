@@ -87,3 +87,40 @@ func TestConnection_CapturesNewContexts(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestConnection_CapturesUserContexts: WebDriver BiDi creates contexts, and replaces their
+// settings, with calls that no connection shows.
+func TestConnection_CapturesUserContexts(t *testing.T) {
+	const created, done, failed = `{"type":"success","id":1,"result":{"userContext":"C"}}`, `{"type":"success","id":1,"result":{}}`, `{"type":"error","id":1,"error":"x"}`
+	f := newCapturingFixture()
+	s := f.connect()
+	for _, call := range []struct {
+		method, params, answer string
+		want                   [][]string
+	}{
+		{"createUserContext", `{}`, created, [][]string{{"C"}}},
+		{"createUserContext", `{}`, failed, nil},
+		{"setDownloadBehavior", `{"downloadBehavior":{"type":"allowed","destinationFolder":"/tmp"}}`, done, [][]string{nil}},
+		{"setDownloadBehavior", `{"downloadBehavior":null,"userContexts":["default","C"]}`, done, [][]string{{"", "C"}}},
+		{"setDownloadBehavior", `{"downloadBehavior":{"type":"denied"},"userContexts":["C"]}`, done, nil},
+		{"createUserContext", `{}`, created, [][]string{{"C"}}},
+		{"setDownloadBehavior", `{"downloadBehavior":{"type":"denied"}}`, done, nil},
+		{"createUserContext", `{}`, created, nil},
+		{"setDownloadBehavior", `{"downloadBehavior":null}`, done, [][]string{nil}},
+		{"createUserContext", `{}`, created, [][]string{{"C"}}},
+	} {
+		f.captured = nil
+		message := `{"id":1,"method":"browser.` + call.method + `","params":` + call.params + `}`
+		if browser, client := s.send(t, message, 100, 100); browser != message || client != "" {
+			t.Errorf("%s: chromedriver got %q, the client %q", message, browser, client)
+		}
+		if f.captured != nil {
+			t.Errorf("%s: captured %v before the answer", message, f.captured)
+		}
+		s.answer(t, call.answer)
+		if diff := cmp.Diff(call.want, f.captured); diff != "" || s.awaits() {
+			t.Errorf("%s: %s", message, diff)
+		}
+	}
+	s.Close()
+}

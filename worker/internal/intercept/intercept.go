@@ -11,7 +11,8 @@
 //     put an empty file into the page. Runtime.callFunctionOn after that: see directory.go.
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
 //     Clients name paths of their own machine; the browser stores downloads in the
-//     directory of the launch instead, each with its guid as its name.
+//     directory of the launch instead, each with its guid as its name. The same for
+//     browser.setDownloadBehavior and browser.createUserContext of WebDriver BiDi.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
 //   - Browser.close: the answer is held until the end is recorded (BrowserStream.BeforeEnd),

@@ -135,6 +135,9 @@ func (s *Service) attach(ctx context.Context, launched session.Session, program 
 	if err != nil {
 		return d, nil, err
 	}
+	if capture := running.Browser.Calls().CaptureDownloads; capture != nil && answer["webSocketUrl"] != nil {
+		capture("") // chromedriver has replaced the setting of the default context, in a page of the browser
+	}
 	answer["acceptInsecureCerts"] = asked.acceptInsecureCerts
 	if d.managesDownloads = asked.managesDownloads; d.managesDownloads { // clients may look only for the name
 		answer[downloadsEnabled] = true

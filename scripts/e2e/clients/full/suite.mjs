@@ -153,6 +153,17 @@ test('uploads files', async (browser) => {
   await assert.rejects(browser.elementSendKeys(input, file), refused(/The browser has no file/));
 });
 
+test('manages downloads', async (browser) => {
+  await browser.url(`${site}/start.html`);
+  await browser.execute((address) => { location.href = address; }, '/report');
+  await browser.waitUntil(async () => (await browser.getDownloadableFiles()).names.includes('report.txt'));
+  const { filename, contents } = await browser.download('report.txt');
+  assert.equal(filename, 'report.txt');
+  assert.ok(contents.length > 0);
+  await browser.deleteDownloadableFiles();
+  assert.deepEqual((await browser.getDownloadableFiles()).names, []);
+}, { 'se:downloadsEnabled': true });
+
 test('refuses to manage downloads without the capability', async (browser) => {
   await assert.rejects(browser.getDownloadableFiles(), refused(/se:downloadsEnabled must be true/));
 });
