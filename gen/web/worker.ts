@@ -843,6 +843,11 @@ export interface paths {
          *     the connection. With a view ticket, the worker drops all input of the client, and the stream does not count as
          *     activity for `idleTimeoutSeconds`. An open stream continues after its ticket expires.
          *
+         *     With a control token, text up to 256 KiB passes in both directions of the clipboard; larger text is dropped. A
+         *     headful browser shares its clipboard. From a headless browser, the client gets what its own Ctrl+C, Ctrl+X or
+         *     Ctrl+Insert copies in the page, as a cut text message or, for clients with it, by the extended clipboard. Password
+         *     fields are not copied, nor is text that a page writes with `navigator.clipboard`.
+         *
          *     With `events=true`, the worker also sends text messages, which VNC clients do not expect. Each has the whole state:
          *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER},"expiry":{"reason":TEXT,"limitSeconds":NUMBER,"secondsLeft":NUMBER}}`.
          *     `handover` is null unless the browser is handed over to a person. `expiry` is null, except in the last minute before

@@ -14,13 +14,24 @@ import (
 // end with the test. As root, each browser gets a separate user id.
 func NewLauncher(t testing.TB) func(spec browser.Spec) *browser.Browser {
 	t.Helper()
+	return newLauncher(t, func(b browser.Build) bool { return b.Headful && b.DevTools })
+}
+
+// NewEngineLauncher is NewLauncher for the newest build of an engine.
+func NewEngineLauncher(t testing.TB, engine browser.Engine) func(spec browser.Spec) *browser.Browser {
+	t.Helper()
+	return newLauncher(t, func(b browser.Build) bool { return b.Engine == engine })
+}
+
+func newLauncher(t testing.TB, suits func(browser.Build) bool) func(spec browser.Spec) *browser.Browser {
+	t.Helper()
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Headful && b.DevTools })
+	i := slices.IndexFunc(builds, suits)
 	if i < 0 {
-		t.Fatal("no Chromium with windows and DevTools is installed; these tests need one")
+		t.Fatal("these tests need a Chromium with windows and DevTools, and a headless shell: scripts/need chromium headless-shell")
 	}
 	launcher, err := browser.NewLauncher(browser.Options{Dir: testenv.PublicTempDir(t)})
 	if err != nil {

@@ -23,7 +23,7 @@ type (
 
 // clientState is what the client of a screencast has sent so far.
 type clientState struct {
-	requested chan struct{} // signals a request for an update
+	requested chan struct{} // signals a request for an update, or a clipboard message that is due
 
 	mu      sync.Mutex
 	wanted  bool // an update was requested
@@ -31,6 +31,8 @@ type clientState struct {
 	format  pixelFormat
 	resizes bool
 	tight   bool
+
+	clipboard outgoingClipboard
 }
 
 func newClientState() *clientState {
@@ -93,7 +95,7 @@ func (v *clientState) next(in *bufio.Reader, give func(message any)) error {
 		}
 		return err
 	case clientCutText:
-		return cutText(in, give)
+		return v.cutText(in, give)
 	case continuousUpdates:
 		_, err := readMessage(in, 9)
 		return err
@@ -138,14 +140,19 @@ func (v *clientState) setEncodings(in io.Reader) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.tight, v.resizes = false, false
+	extended := false
 	for part := range slices.Chunk(list, 4) {
 		switch int32(binary.BigEndian.Uint32(part)) {
 		case encTight:
 			v.tight = true
 		case encDesktopSize:
 			v.resizes = true
+		case encExtendedClipboard:
+			extended = true
 		}
 	}
+	v.clipboard.setExtended(extended)
+	v.wake()
 	return nil
 }
 
@@ -159,33 +166,14 @@ func (v *clientState) request(in io.Reader) error {
 	v.wanted = true
 	v.full = v.full || m[0] == 0
 	v.mu.Unlock()
+	v.wake()
+	return nil
+}
+
+// wake makes the server look at what the client has requested.
+func (v *clientState) wake() {
 	select {
 	case v.requested <- struct{}{}:
 	default:
 	}
-	return nil
-}
-
-// cutText reads clipboard text in the plain form, Latin-1. The server did not
-// announce the extended form.
-func cutText(in *bufio.Reader, give func(message any)) error {
-	m, err := readMessage(in, 7)
-	if err != nil {
-		return err
-	}
-	length := int64(int32(binary.BigEndian.Uint32(m[3:])))
-	if length < 0 || length > maxClipboard {
-		_, err := io.CopyN(io.Discard, in, max(length, -length))
-		return err
-	}
-	raw, err := readMessage(in, int(length))
-	if err != nil {
-		return err
-	}
-	text := make([]rune, len(raw))
-	for i, b := range raw {
-		text[i] = rune(b)
-	}
-	give(clipboardMessage{string(text)})
-	return nil
 }

@@ -149,7 +149,8 @@ func (c *testClient) readUpdates() error {
 		if err != nil {
 			return err
 		}
-		text, err := c.some(int(binary.BigEndian.Uint32(head[3:])))
+		length := int(int32(binary.BigEndian.Uint32(head[3:])))
+		text, err := c.some(max(length, -length)) // negative in the extended form
 		c.cut <- string(text)
 		return err
 	case 248:

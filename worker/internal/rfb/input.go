@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/keys"
 )
 
@@ -22,7 +21,7 @@ const (
 // target is the page that receives input, and the geometry of the client's
 // picture of it.
 type target struct {
-	conn    *cdp.Conn
+	tab     *tab
 	metrics metrics
 	from    image.Point // the size of the framebuffer
 }
@@ -30,7 +29,8 @@ type target struct {
 // inputDispatcher converts a viewer's keys, pointer and clipboard to CDP input
 // events.
 type inputDispatcher struct {
-	queue chan any
+	queue    chan any
+	sendText func(string) // to the client's clipboard
 
 	mu     sync.Mutex
 	target *target
@@ -46,8 +46,8 @@ type inputDispatcher struct {
 	clipboard string // text copied by the client, until the page copies text
 }
 
-func newInputDispatcher() *inputDispatcher {
-	return &inputDispatcher{queue: make(chan any, inputQueueSize), keys: keyboard{held: make(map[uint32]bool)}}
+func newInputDispatcher(sendText func(string)) *inputDispatcher {
+	return &inputDispatcher{queue: make(chan any, inputQueueSize), sendText: sendText, keys: keyboard{held: make(map[uint32]bool)}}
 }
 
 // setTarget sets the page that receives input; nil for none.
@@ -123,7 +123,7 @@ func (h *inputDispatcher) call(ctx context.Context, method string, params any) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, inputTimeout)
 	defer cancel()
-	if t.conn.Call(ctx, "", method, params, nil) != nil && ctx.Err() != nil {
+	if t.tab.conn.Call(ctx, "", method, params, nil) != nil && ctx.Err() != nil {
 		for len(h.queue) > 0 {
 			<-h.queue
 		}
@@ -238,8 +238,10 @@ func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
 	in := h.keys.keyInput(m)
 	if m.down && in.Modifiers == keys.Control {
 		switch in.Code {
-		case "KeyC", "KeyX":
+		case "KeyC", "KeyX", "Insert":
 			h.clipboard = ""
+			h.copyText(ctx, in)
+			return
 		case "KeyV":
 			if h.clipboard != "" {
 				h.call(ctx, "Input.insertText", map[string]any{"text": h.clipboard})

@@ -51,6 +51,9 @@ const (
 	qemuKey, qemuAudio = 0, 1 // the kinds of QEMU messages
 )
 
+// serverCutText is a message of the server.
+const serverCutText = 3
+
 // Encodings and pseudo-encodings.
 const (
 	encRaw                  = 0

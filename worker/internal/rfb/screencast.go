@@ -18,8 +18,8 @@ const (
 // of the most recently active page. It serves one client, that of the Upstream.
 //
 // With Watch access, input has no effect even without a filter. Ctrl+V inserts the
-// client's clipboard until Ctrl+C or Ctrl+X copies text in the browser. The browser's
-// clipboard is not sent to the client. ctx bounds only the setup.
+// client's clipboard until Ctrl+C or Ctrl+X copies text in the browser, which is then sent
+// to the client's clipboard. ctx bounds only the setup.
 func Screencast(ctx context.Context, server DevTools, access Access) (*Upstream, error) {
 	return startScreencast(ctx, newDebugger(server), access)
 }
@@ -37,8 +37,9 @@ func startScreencast(ctx context.Context, b *debugger, access Access) (*Upstream
 		return nil, fmt.Errorf("screencast: %w", err)
 	}
 	ours, theirs := net.Pipe()
+	client := newClientState()
 	s := &screencast{
-		browser: b, conn: ours, client: newClientState(), input: newInputDispatcher(),
+		browser: b, conn: ours, client: client, input: newInputDispatcher(client.sendText),
 		pageChanges: make(chan string), pollNow: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -135,7 +136,7 @@ func (s *screencast) drawLoop() {
 			s.requestFrame()
 		case <-s.ctx.Done():
 		}
-		if s.sendUpdate() != nil {
+		if s.sendClipboard() != nil || s.sendUpdate() != nil {
 			return
 		}
 	}
@@ -196,6 +197,15 @@ func (s *screencast) requestPoll() {
 	}
 }
 
+func (s *screencast) sendClipboard() error {
+	m := s.client.clipboardMessages()
+	if len(m) == 0 {
+		return nil
+	}
+	_, err := s.conn.Write(m)
+	return err
+}
+
 // sendUpdate answers a pending request if there is an unsent picture. Only then the
 // frame is acknowledged, and Chromium sends another one.
 func (s *screencast) sendUpdate() error {
@@ -221,7 +231,7 @@ func (s *screencast) sendUpdate() error {
 	}
 	s.unsent = false
 	if s.tab != nil && s.picture.tab == s.tab {
-		s.input.setTarget(&target{conn: s.tab.conn, metrics: s.picture.metrics, from: s.size})
+		s.input.setTarget(&target{tab: s.tab, metrics: s.picture.metrics, from: s.size})
 		return s.tab.acknowledgeFrames(s.ctx)
 	}
 	return nil

@@ -30,6 +30,7 @@ type frameEvent = cdp.Event
 // tab is a separate connection to one page: sessions on the worker's control pipe
 // would get the launch's emulation settings.
 type tab struct {
+	browser      *debugger
 	id           string
 	conn         *cdp.Conn
 	subscription *cdp.Subscription
@@ -48,11 +49,11 @@ type metrics struct {
 func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	socket, err := ws.Dial(ctx, "ws://"+d.address+"/devtools/page/"+id, nil, ws.Options{DialContext: d.dial})
+	conn, err := d.connect(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("screencast: %w", err)
 	}
-	t := &tab{id: id, conn: cdp.OverWebSocket(socket)}
+	t := &tab{browser: d, id: id, conn: conn}
 	t.subscription = t.conn.Subscribe(frameQueueSize, "Page.screencastFrame")
 	start := map[string]any{"format": "jpeg", "quality": 70, "maxWidth": d.maxWidth, "maxHeight": maxSide}
 	if err := t.conn.Call(ctx, "", "Page.startScreencast", start, nil); err != nil {
@@ -61,6 +62,15 @@ func (d *debugger) open(ctx context.Context, id string) (*tab, error) {
 	}
 	t.forceFrame(ctx) // otherwise the first frame of a still page takes half a second
 	return t, nil
+}
+
+// connect connects to a page, or to a frame with a process of its own.
+func (d *debugger) connect(ctx context.Context, id string) (*cdp.Conn, error) {
+	socket, err := ws.Dial(ctx, "ws://"+d.address+"/devtools/page/"+id, nil, ws.Options{DialContext: d.dial})
+	if err != nil {
+		return nil, err
+	}
+	return cdp.OverWebSocket(socket), nil
 }
 
 func (t *tab) close() { _ = t.conn.Close() }

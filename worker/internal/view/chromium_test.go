@@ -85,7 +85,7 @@ func TestViewPage_ControlReachesBrowser(t *testing.T) {
 				t.Errorf("the site received %q", got)
 			}
 			p.typesOnAPhone(s)
-			p.sharesTheClipboard(s, headless)
+			p.sharesTheClipboard(s)
 			p.leavesByKeyboard()
 			p.saveScreenshots("view-" + name)
 			p.saidNothing()
@@ -117,8 +117,8 @@ func (p *tab) typesOnAPhone(s *fixture) {
 	p.Eval("document.getElementById('keys-button').click()")
 }
 
-// sharesTheClipboard uses the clipboard panel: to the browser and, with a display, back.
-func (p *tab) sharesTheClipboard(s *fixture, headless bool) {
+// sharesTheClipboard uses the clipboard panel: to the browser and back.
+func (p *tab) sharesTheClipboard(s *fixture) {
 	p.t.Helper()
 	p.Eval("document.getElementById('clipboard-button').click()")
 	p.Eval("document.getElementById('clipboard-text').value = 'from here'; document.getElementById('clipboard-send').click()")
@@ -127,11 +127,9 @@ func (p *tab) sharesTheClipboard(s *fixture, headless bool) {
 	testenv.Eventually(p.t, "the pasted text", func() bool { return strings.Contains(s.received(), "[pasted]") })
 	p.key("q", "KeyQ", 'Q')
 	testenv.Eventually(p.t, "typed text", func() bool { return strings.HasSuffix(s.received(), "q") })
-	if !headless {
-		p.ctrlKey("a", 'A')
-		p.ctrlKey("c", 'C')
-		p.WaitFor("the copied text", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
-	}
+	p.ctrlKey("a", 'A')
+	p.ctrlKey("c", 'C')
+	p.WaitFor("the copied text", "document.getElementById('clipboard-text').value.endsWith('from hereq')", "true")
 	p.Eval("document.getElementById('clipboard-text').focus()")
 	p.key("Escape", "Escape", 27)
 	p.WaitFor("the panel is closed", "document.getElementById('clipboard').hidden + ' ' + document.activeElement.id", "true clipboard-button")
