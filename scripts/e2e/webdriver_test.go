@@ -30,7 +30,7 @@ func TestWebDriver_SeleniumOnAnotherMachine(t *testing.T) {
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID=worker-1", "WARM_POOL=1")}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	profile, page := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: env.worker.newestVersion(t)}), servePage(t)
-	drive := func(t *testing.T, more map[string]any) (seen webDriverResult, err error) {
+	drive := func(t *testing.T, more map[string]any) (result webDriverResult, err error) {
 		t.Helper()
 		input := map[string]any{
 			"endpoint": "http://user:" + a.key + "@" + host + "/w/worker-1/wd/hub", "url": page, "expression": "6 * 7",
@@ -39,22 +39,22 @@ func TestWebDriver_SeleniumOnAnotherMachine(t *testing.T) {
 		for name, value := range more {
 			input[name] = value
 		}
-		err = outside.run(t, input, &seen, "node", "clients/webdriver.mjs")
-		return seen, err
+		err = outside.run(t, input, &result, "node", "clients/webdriver.mjs")
+		return result, err
 	}
 	for _, headless := range []bool{true, false} {
-		seen, err := drive(t, map[string]any{"everything": true, "capabilities": map[string]any{
+		result, err := drive(t, map[string]any{"everything": true, "capabilities": map[string]any{
 			"webSocketUrl": true, "svc:options": map[string]any{"profileId": profile, "browser": map[string]any{"headless": headless}},
 		}})
 		if err != nil {
 			t.Fatal(withoutKey(err, a.key))
 		}
-		got, err := env.worker.api.GetBrowserSessionWithResponse(t.Context(), seen.Session)
+		got, err := env.worker.api.GetBrowserSessionWithResponse(t.Context(), result.Session)
 		requireAnswer(t, err, got, http.StatusOK)
 		session := got.JSON200.Data
-		if !seen.matches(session) || seen.Clicked != "2" || seen.Uploaded != "a file.txt: content of the client" || seen.Logged != "from the page" ||
-			!strings.Contains(seen.Product, seen.Version) || session.Headless != headless {
-			t.Errorf("headless %v: saw %+v", headless, seen)
+		if !result.matches(session) || result.Clicked != "2" || result.Uploaded != "a file.txt: content of the client" || result.Logged != "from the page" ||
+			!strings.Contains(result.Product, result.Version) || session.Headless != headless {
+			t.Errorf("headless %v: saw %+v", headless, result)
 		}
 		env.waitForSlots(t, 0, 10*time.Second)
 		env.assertFeed(t, session, sharedapi.SessionStatusKilled, sharedapi.EndReasonKilled)

@@ -75,7 +75,7 @@ function lock(make, { isAuthorized, onClick, getComponent }) {
     make(getComponent(isAuthorized ? "LockAuthOperationIcon" : "UnlockAuthOperationIcon", true)));
 }
 
-// The labels for screen readers that Swagger UI lacks.
+// Labels for screen readers, which Swagger UI does not have.
 const labels = {
   ".copy-to-clipboard button": "Copy",
   ".body-param__text": "Request body",

@@ -190,10 +190,10 @@ function NoWindow({ values: { spec, browser, source } }: { values: LaunchValues 
   const builds = useVersions().data?.builds ?? [];
   if (browser["headless"] !== false) return null;
   if (browser["engine"] === "headless-shell") return <Notice tone="wait">{texts.shellHasNoWindow}</Notice>;
-  const wanted = source === "spec" ? spec["browserVersion"] : undefined;
-  const found = builds.filter((b) => String(b.browserVersion) === wanted);
+  const version = source === "spec" ? spec["browserVersion"] : undefined;
+  const found = builds.filter((b) => String(b.browserVersion) === version);
   if (found.length === 0 || found.some((b) => b.headful)) return null;
-  return <Notice tone="wait">{texts.noHeadful(String(wanted))}</Notice>;
+  return <Notice tone="wait">{texts.noHeadful(String(version))}</Notice>;
 }
 
 function Footer({ form }: { form: Form<LaunchValues> }) {

@@ -148,7 +148,7 @@ func TestAuthorizer_RefusesForgedTokens(t *testing.T) {
 	h.expect(t, []string{"X-Svc-Token", h.token(t, launch, ticket.Control)}, "", open) // a genuine token works
 }
 
-// forgedTokens returns tokens that resemble the valid token good but are made without
+// forgedTokens returns tokens that resemble the valid token good but are built without
 // the secret.
 func forgedTokens(t *testing.T, good string) map[string]string {
 	t.Helper()

@@ -117,8 +117,8 @@ cat <&3 >&5`, secret, filepath.Join(dir, "written"), os.Getpid(), port)
 	}
 }
 
-func containsAll(in, wanted []string) bool {
-	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(in, one) })
+func containsAll(in, names []string) bool {
+	return !slices.ContainsFunc(names, func(one string) bool { return !slices.Contains(in, one) })
 }
 
 // TestStartEncoder_IsolatesWithoutRoot runs the other tests as an unprivileged user.

@@ -21,7 +21,7 @@ type versionCache struct {
 }
 
 // versionQuery is a query for the version of an executable. It ends within the timeout of
-// the options, whoever waits for it. Its result is valid as long as the file is unchanged.
+// the options, also without a waiting caller. Its result is valid as long as the file is unchanged.
 type versionQuery struct {
 	stamp   fileStamp
 	started time.Time

@@ -21,37 +21,37 @@ import (
 // Authorize requests a slot (POST /v1/license/authorize). It implements
 // launch.License. data.allowed is the verdict; an answer whose status
 // contradicts it is invalid (specification 4.2).
-func (c *Client) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
-	credential := c.credential(asked.OrganizationKey)
-	grant, err := c.authorize(ctx, credential, asked)
-	if ends, found := withoutNeverConnected(asked.Ends); found && fault.Is(err, fault.Validation) { // a cloud of an earlier version refuses it
-		asked.Ends = ends
-		grant, err = c.authorize(ctx, credential, asked)
+func (c *Client) Authorize(ctx context.Context, authorization launch.Authorization) (launch.Grant, error) {
+	credential := c.credential(authorization.OrganizationKey)
+	grant, err := c.authorize(ctx, credential, authorization)
+	if ends, found := withoutNeverConnected(authorization.Ends); found && fault.Is(err, fault.Validation) { // a cloud of an earlier version refuses it
+		authorization.Ends = ends
+		grant, err = c.authorize(ctx, credential, authorization)
 	}
 	c.recordOutcome(ctx, credential, err, false)
 	return grant, err
 }
 
-func (c *Client) authorize(ctx context.Context, credential credential, asked launch.Authorization) (launch.Grant, error) {
+func (c *Client) authorize(ctx context.Context, credential credential, authorization launch.Authorization) (launch.Grant, error) {
 	if credential.key.IsZero() {
 		return launch.Grant{}, errNoKey()
 	}
-	ctx, cancel := c.callContext(ctx, "authorizeLaunch", asked.Poll)
+	ctx, cancel := c.callContext(ctx, "authorizeLaunch", authorization.Poll)
 	defer cancel()
 	if err := c.checkCompatible(ctx); err != nil {
 		return launch.Grant{}, err
 	}
 	request := cloudapi.AuthorizeRequest{
-		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: asked.SessionID, ProfileId: asked.ProfileID,
+		MachineId: c.machine.ID, BootId: c.machine.BootID, SessionId: authorization.SessionID, ProfileId: authorization.ProfileID,
 	}
-	if asked.Wait > 0 {
-		request.WaitSeconds, request.PollSeconds = new(wholeSeconds(asked.Wait)), new(wholeSeconds(asked.Poll))
+	if authorization.Wait > 0 {
+		request.WaitSeconds, request.PollSeconds = new(wholeSeconds(authorization.Wait)), new(wholeSeconds(authorization.Poll))
 	}
-	if len(asked.Ends) > 0 {
-		request.Ends = new(carriedEnds(asked.Ends))
+	if len(authorization.Ends) > 0 {
+		request.Ends = new(carriedEnds(authorization.Ends))
 	}
-	if spec, ok := asked.Spec.(*sharedapi.LaunchSpec); ok {
-		version := int32(asked.BrowserVersion)
+	if spec, ok := authorization.Spec.(*sharedapi.LaunchSpec); ok {
+		version := int32(authorization.BrowserVersion)
 		filled := *spec
 		filled.BrowserVersion = &version
 		request.Spec = &filled
@@ -62,11 +62,11 @@ func (c *Client) authorize(ctx context.Context, credential credential, asked lau
 	}
 	switch {
 	case answer.JSON200 != nil && bool(answer.JSON200.Success) && answer.JSON200.Data.Allowed:
-		return toGrant(asked, answer.JSON200.Data)
+		return toGrant(authorization, answer.JSON200.Data)
 	case answer.JSON200 != nil && isRefusal(*answer.JSON200):
-		return refused(asked, answer.JSON200.Data, answer.HTTPResponse)
+		return refused(authorization, answer.JSON200.Data, answer.HTTPResponse)
 	case answer.JSON402 != nil && isRefusal(*answer.JSON402):
-		return refused(asked, answer.JSON402.Data, answer.HTTPResponse)
+		return refused(authorization, answer.JSON402.Data, answer.HTTPResponse)
 	case answer.JSON402 != nil:
 		return launch.Grant{}, invalidAnswer(errors.New("a refusal without a reason"))
 	}
@@ -79,16 +79,16 @@ func isRefusal(answer cloudapi.AuthorizeResponse) bool {
 	return bool(answer.Success) && !answer.Data.Allowed && answer.Data.Reason != nil
 }
 
-func toGrant(asked launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
+func toGrant(authorization launch.Authorization, verdict cloudapi.Authorization) (launch.Grant, error) {
 	config := verdict.ProfileConfig
 	granted := launch.Grant{SlotID: verdict.SlotId, Full: verdict.Limit != nil && int64(verdict.Current) >= int64(*verdict.Limit)}
 	switch {
-	case config == nil && asked.ProfileID != nil:
+	case config == nil && authorization.ProfileID != nil:
 		return granted, nil // a separate call reads the configuration
 	case config == nil:
 		return launch.Grant{}, invalidAnswer(errors.New("a grant for a spec without profileConfig"))
 	}
-	if err := checkConfig(*config, asked.ProfileID); err != nil {
+	if err := checkConfig(*config, authorization.ProfileID); err != nil {
 		return launch.Grant{}, err
 	}
 	granted.Profile = toProfile(*config)
@@ -97,11 +97,11 @@ func toGrant(asked launch.Authorization, verdict cloudapi.Authorization) (launch
 
 // checkConfig returns an error if the configuration is empty or belongs to
 // another profile than the requested one.
-func checkConfig(config cloudapi.ProfileConfig, asked *uuid.UUID) error {
+func checkConfig(config cloudapi.ProfileConfig, profileID *uuid.UUID) error {
 	switch {
 	case config.ProfileId == uuid.Nil || config.BrowserVersion <= 0:
 		return invalidAnswer(errors.New("a grant with an empty profileConfig"))
-	case asked != nil && *asked != config.ProfileId:
+	case profileID != nil && *profileID != config.ProfileId:
 		return invalidAnswer(errors.New("a grant for another profile"))
 	}
 	return nil
@@ -134,8 +134,8 @@ func carriedEnds(all []launch.Ended) []cloudapi.CarriedEnd {
 func wholeSeconds(d time.Duration) int32 { return int32((d + time.Second - 1) / time.Second) }
 
 // refused returns the refusal of a launch, and whether it is still queued.
-func refused(asked launch.Authorization, verdict cloudapi.Authorization, response *http.Response) (launch.Grant, error) {
-	refusal := refusalFault(asked, verdict)
+func refused(authorization launch.Authorization, verdict cloudapi.Authorization, response *http.Response) (launch.Grant, error) {
+	refusal := refusalFault(authorization, verdict)
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 		refusal.RetryAfter = time.Duration(seconds) * time.Second
 	}
@@ -144,9 +144,9 @@ func refused(asked launch.Authorization, verdict cloudapi.Authorization, respons
 
 // refusalFault returns the worker's 402 (DESIGN 7). A detail on the
 // requesting field names the reason.
-func refusalFault(asked launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
+func refusalFault(authorization launch.Authorization, verdict cloudapi.Authorization) *fault.Error {
 	field, message := "profileId", "All slots of the organization are in use."
-	if asked.Spec != nil {
+	if authorization.Spec != nil {
 		field = "spec"
 	}
 	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {

@@ -23,7 +23,7 @@ type skippedFile struct {
 	Reason string `json:"reason"` // deleted or unreadable
 }
 
-// manifestName is the name of the last entry of an archive that lacks files.
+// manifestName is the name of the last entry of an archive without some of its files.
 const manifestName = "skipped.json"
 
 // archive answers with a zip archive of all complete files. Nothing of it is stored.

@@ -151,7 +151,7 @@ func (s *scanner) classifyMethod() recipient {
 	if s.rest[0] != '"' {
 		return forBrowser
 	}
-	begun := s.rest[1:]
+	partial := s.rest[1:]
 	if method, ok := s.readString(); ok {
 		return recipientOf(string(method))
 	}
@@ -159,13 +159,13 @@ func (s *scanner) classifyMethod() recipient {
 		return forBrowser
 	}
 	mayBe := func(name string) bool {
-		n := min(len(begun), len(name))
-		return string(begun[:n]) == name[:n]
+		n := min(len(partial), len(name))
+		return string(partial[:n]) == name[:n]
 	}
 	if mayBe(MethodPrefix) || mayBe(callFunction) || slices.ContainsFunc(interceptedMethods, mayBe) {
 		return undecided
 	}
-	if bytes.IndexByte(begun, '\\') >= 0 {
+	if bytes.IndexByte(partial, '\\') >= 0 {
 		return undecided
 	}
 	return forBrowser

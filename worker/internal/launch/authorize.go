@@ -19,20 +19,20 @@ const endWaitTimeout = 5 * time.Second
 // client does not occupy the slot of its next launch. If the organization has no
 // free slot and the launch does not wait, authorize waits up to endWaitTimeout for sessions of the same key that
 // are ending on this worker, and retries.
-func (s *Service) authorize(ctx context.Context, asked Authorization) (Grant, error) {
-	key := s.chargedKey(asked.OrganizationKey)
+func (s *Service) authorize(ctx context.Context, authorization Authorization) (Grant, error) {
+	key := s.chargedKey(authorization.OrganizationKey)
 	waitCtx, cancel := context.WithTimeout(ctx, endWaitTimeout)
 	defer cancel()
-	if s.fullCache.recentlyFull(key) && asked.Wait == 0 {
+	if s.fullCache.recentlyFull(key) && authorization.Wait == 0 {
 		awaitEnds(waitCtx, s.sessionsOf(key))
 	}
 	for {
 		sessions := s.sessionsOf(key) // one may end while the cloud decides
-		asked.Ends = s.Reports.Unacknowledged(key)
-		grant, err := s.License.Authorize(ctx, asked)
+		authorization.Ends = s.Reports.Unacknowledged(key)
+		grant, err := s.License.Authorize(ctx, authorization)
 		refused := fault.Is(err, fault.PaymentRequired)
 		if err == nil || refused {
-			s.Reports.Carried(asked.Ends)
+			s.Reports.Carried(authorization.Ends)
 			s.fullCache.set(key, refused || grant.Full)
 		}
 		if !refused || grant.Queued || !s.shouldRetry(waitCtx, key, sessions) {

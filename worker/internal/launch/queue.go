@@ -136,7 +136,7 @@ func (s *Service) awaitAdmission(ctx context.Context, q *queuedLaunch, wait time
 }
 
 // awaitSlot requests a slot from the cloud until the launch has one or cannot wait longer.
-func (s *Service) awaitSlot(ctx context.Context, request Request, asked Authorization, until time.Time) (Grant, error) {
+func (s *Service) awaitSlot(ctx context.Context, request Request, authorization Authorization, until time.Time) (Grant, error) {
 	defer s.Metrics.beginWait()()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -145,9 +145,9 @@ func (s *Service) awaitSlot(ctx context.Context, request Request, asked Authoriz
 	pauses.InitialInterval, pauses.MaxInterval = minRetryPause, maxRetryPause
 	for {
 		sent := s.Clock.Now()
-		asked.Wait = max(until.Sub(sent), 0)
-		asked.Poll = min(asked.Wait, slotPoll)
-		grant, err := s.requestSlot(waiting, request, asked)
+		authorization.Wait = max(until.Sub(sent), 0)
+		authorization.Poll = min(authorization.Wait, slotPoll)
+		grant, err := s.requestSlot(waiting, request, authorization)
 		answered := s.Clock.Now()
 		left := until.Sub(answered)
 		switch {

@@ -62,13 +62,13 @@ type queueingCloud struct {
 	received   []time.Time
 }
 
-func (c *queueingCloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
+func (c *queueingCloud) Authorize(ctx context.Context, authorization launch.Authorization) (launch.Grant, error) {
 	c.received = append(c.received, time.Now())
 	if len(c.received) == 1000 {
-		return launch.Grant{Profile: launch.Profile{ID: *asked.ProfileID, BrowserVersion: 150}}, nil
+		return launch.Grant{Profile: launch.Profile{ID: *authorization.ProfileID, BrowserVersion: 150}}, nil
 	}
 	select {
-	case <-time.After(min(c.hold, asked.Poll)):
+	case <-time.After(min(c.hold, authorization.Poll)):
 	case <-ctx.Done():
 	}
 	return launch.Grant{Queued: true}, &fault.Error{Kind: fault.PaymentRequired, Message: "full", RetryAfter: c.retryAfter}

@@ -52,16 +52,7 @@ func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) boo
 		}
 		return found
 	}
-	if len(waiting()) == 0 {
-		return false
-	}
-	select {
-	case r.delivering <- struct{}{}:
-		defer func() { <-r.delivering }()
-	case <-ctx.Done():
-		return false
-	}
-	return r.deliverEntries(ctx, waiting())
+	return len(waiting()) > 0 && r.deliverEntries(ctx, waiting)
 }
 
 // markCarried records that an authorize request has carried the end of a

@@ -71,29 +71,29 @@ func newBackoff() *backoff.ExponentialBackOff {
 	return pause
 }
 
-// deliverPending delivers all pending reports in order. It stops at the first
-// report that the cloud cannot take now, moves that report to the end and
-// returns false. Only one goroutine delivers at a time, so no report is sent
-// twice.
+// deliverPending delivers all pending reports.
 func (r *Reporter) deliverPending(ctx context.Context) bool {
-	select {
-	case r.delivering <- struct{}{}:
-		defer func() { <-r.delivering }()
-	case <-ctx.Done():
-		return false
-	}
-	return r.deliverEntries(ctx, r.journal.pending())
+	return r.deliverEntries(ctx, r.journal.pending)
 }
 
 // deliverLeftovers delivers the reports of an earlier boot, within a timeout.
 func (r *Reporter) deliverLeftovers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
 	defer cancel()
-	r.deliverEntries(ctx, r.journal.leftovers())
+	r.deliverEntries(ctx, r.journal.leftovers)
 }
 
-func (r *Reporter) deliverEntries(ctx context.Context, waiting []entry) bool {
-	for _, e := range waiting {
+// deliverEntries delivers reports in order. It stops at the first report that the cloud
+// cannot take now, moves that report to the end and returns false. Only one goroutine
+// delivers at a time, so no report is sent twice.
+func (r *Reporter) deliverEntries(ctx context.Context, waiting func() []entry) bool {
+	select {
+	case r.delivering <- struct{}{}:
+		defer func() { <-r.delivering }()
+	case <-ctx.Done():
+		return false
+	}
+	for _, e := range waiting() {
 		if e.Start != nil && !r.deliverStart(ctx, e) {
 			return false
 		}

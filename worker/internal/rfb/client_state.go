@@ -26,7 +26,7 @@ type clientState struct {
 	requested chan struct{} // signals a request for an update, or a clipboard message that is due
 
 	mu      sync.Mutex
-	wanted  bool // an update was requested
+	pending bool // an update was requested
 	full    bool // the request is not incremental: an already sent picture must be sent again
 	format  pixelFormat
 	resizes bool
@@ -41,17 +41,17 @@ func newClientState() *clientState {
 
 // pendingRequest reports whether an update is requested, and whether an already sent
 // picture must be sent again.
-func (v *clientState) pendingRequest() (wanted, again bool) {
+func (v *clientState) pendingRequest() (pending, again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.wanted, v.full
+	return v.pending, v.full
 }
 
 // requestServed records that the request is being answered.
 func (v *clientState) requestServed() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.wanted, v.full = false, false
+	v.pending, v.full = false, false
 }
 
 // preferences returns the formats that the client accepts.
@@ -163,7 +163,7 @@ func (v *clientState) request(in io.Reader) error {
 		return err
 	}
 	v.mu.Lock()
-	v.wanted = true
+	v.pending = true
 	v.full = v.full || m[0] == 0
 	v.mu.Unlock()
 	v.wake()

@@ -209,8 +209,8 @@ func (s *screencast) sendClipboard() error {
 // sendUpdate answers a pending request if there is an unsent picture. Only then the
 // frame is acknowledged, and Chromium sends another one.
 func (s *screencast) sendUpdate() error {
-	wanted, again := s.client.pendingRequest()
-	if !wanted || (!s.unsent && !again) {
+	requested, again := s.client.pendingRequest()
+	if !requested || (!s.unsent && !again) {
 		return nil
 	}
 	format, resizes, tight := s.client.preferences()

@@ -37,7 +37,7 @@ func (s *Service) newSession(c echo.Context) error {
 // create launches a browser, starts chromedriver for it and returns the value of the
 // answer. After an error, neither runs.
 func (s *Service) create(c echo.Context) (map[string]any, error) {
-	asked, request, err := s.readNewSession(c)
+	command, request, err := s.readNewSession(c)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) create(c echo.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, value, err := s.attach(ctx, launched, program, asked)
+	d, value, err := s.attach(ctx, launched, program, command)
 	if err == nil {
 		err = ctx.Err() // the client does not get the id
 	}
@@ -80,10 +80,10 @@ func (s *Service) readNewSession(c echo.Context) (*newSession, launch.Request, e
 	if err != nil {
 		return nil, launch.Request{}, readError(err)
 	}
-	asked, invalid := parseNewSession(body)
+	command, invalid := parseNewSession(body)
 	token := ""
-	if asked != nil {
-		token = asked.token
+	if command != nil {
+		token = command.token
 	}
 	key, err := requestKey(r, token)
 	if err == nil {
@@ -92,18 +92,18 @@ func (s *Service) readNewSession(c echo.Context) (*newSession, launch.Request, e
 	if err != nil {
 		return nil, launch.Request{}, err
 	}
-	request, err := s.Parse(asked.launchBody())
+	request, err := s.Parse(command.launchBody())
 	if err != nil {
 		return nil, launch.Request{}, inOwnOptions(err)
 	}
 	request.DefaultIdle = s.IdleTimeout
-	if asked.acceptInsecureCerts {
+	if command.acceptInsecureCerts {
 		request.Override.IgnoreHTTPSErrors = new(true)
 	}
 	if !s.IsWorkerKey(key) {
 		request.OrganizationKey, request.Client = session.NewOrganizationKey(key), c.RealIP()
 	}
-	return asked, request, nil
+	return command, request, nil
 }
 
 // inOwnOptions adds the name of the capability to the fields of an error.
@@ -117,7 +117,7 @@ func inOwnOptions(err error) error {
 
 // attach starts chromedriver for a browser and its session with it. The result has the
 // driver, if that has started, also after an error.
-func (s *Service) attach(ctx context.Context, launched session.Session, program string, asked *newSession) (*driverSession, map[string]any, error) {
+func (s *Service) attach(ctx context.Context, launched session.Session, program string, command *newSession) (*driverSession, map[string]any, error) {
 	running, ok := s.Launches.Running(launched.LaunchID)
 	if !ok {
 		return nil, nil, fault.New(fault.Internal, "The browser did not start.")
@@ -131,15 +131,15 @@ func (s *Service) attach(ctx context.Context, launched session.Session, program 
 	}
 	running.Activity.Touch()
 	d := newDriverSession(launched, running, driver)
-	answer, err := d.open(ctx, asked.forward)
+	answer, err := d.open(ctx, command.forward)
 	if err != nil {
 		return d, nil, err
 	}
 	if capture := running.Browser.Calls().CaptureDownloads; capture != nil && answer["webSocketUrl"] != nil {
 		capture("") // chromedriver has replaced the setting of the default context, in a page of the browser
 	}
-	answer["acceptInsecureCerts"] = asked.acceptInsecureCerts
-	if d.managesDownloads = asked.managesDownloads; d.managesDownloads { // clients may look only for the name
+	answer["acceptInsecureCerts"] = command.acceptInsecureCerts
+	if d.managesDownloads = command.managesDownloads; d.managesDownloads { // clients may look only for the name
 		answer[downloadsEnabled] = true
 	}
 	value, err := s.describe(d, answer)

@@ -25,14 +25,14 @@ func byRod(ctx context.Context, in input) (visit, error) {
 	if err := browser.Connect(); err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
-	seen, err := readPage(browser, in)
+	page, err := readPage(browser, in)
 	if err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
 	if in.Close {
 		_ = browser.Close() // the browser may exit before it responds
 	}
-	return seen, nil
+	return page, nil
 }
 
 func readPage(browser *rod.Browser, in input) (visit, error) {
