@@ -3403,7 +3403,7 @@ export interface components {
          *     - `frames_failed`: the frames could not be stored; see the log of the worker.
          *     - `start_failed`: the recording could not start; see the log of the worker.
          *     - `interrupted`: the worker was killed. The video may be damaged.
-         *     - `no_picture`: the browser ended before it showed a picture. There is no video.
+         *     - `no_picture`: the recording ended before the browser showed a picture. There is no video.
          * @enum {string|null}
          */
         RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "start_failed" | "interrupted" | "no_picture" | null;

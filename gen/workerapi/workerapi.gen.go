@@ -2267,7 +2267,7 @@ type Recording struct {
 	// - `frames_failed`: the frames could not be stored; see the log of the worker.
 	// - `start_failed`: the recording could not start; see the log of the worker.
 	// - `interrupted`: the worker was killed. The video may be damaged.
-	// - `no_picture`: the browser ended before it showed a picture. There is no video.
+	// - `no_picture`: the recording ended before the browser showed a picture. There is no video.
 	Reason *RecordingReason `json:"reason"`
 
 	// State - `recording`: the session is being recorded.
@@ -2300,7 +2300,7 @@ type RecordingEvents = string
 // - `frames_failed`: the frames could not be stored; see the log of the worker.
 // - `start_failed`: the recording could not start; see the log of the worker.
 // - `interrupted`: the worker was killed. The video may be damaged.
-// - `no_picture`: the browser ended before it showed a picture. There is no video.
+// - `no_picture`: the recording ended before the browser showed a picture. There is no video.
 type RecordingReason string
 
 // RecordingResponse A success with a recording.
