@@ -1,0 +1,123 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/pem"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/shared/proxyaddr"
+)
+
+// ClientInput is a client certificate for one origin, as clients give it: Cert and Key are
+// PEM texts, or PFX is a PKCS #12 file in base64. Passphrase decrypts Key or PFX. The JSON
+// names are those of the API.
+type ClientInput struct {
+	Origin     string `json:"origin"` // https://host[:port]
+	Cert       string `json:"cert"`
+	Key        string `json:"key"`
+	PFX        string `json:"pfx"`
+	Passphrase string `json:"passphrase"`
+}
+
+// Client is a client certificate for one origin. Cert and Key are PEM texts; Key is a secret.
+type Client struct {
+	Origin string `json:"origin"`
+	Cert   string `json:"cert"`
+	Key    string `json:"key"`
+}
+
+// Problem is an error of one field, by its JSON name. The message is for the caller and
+// contains no secret.
+type Problem struct{ Field, Message string }
+
+// Check returns what is wrong without decrypting anything.
+func (c ClientInput) Check() []Problem {
+	if address(c.Origin) == "" {
+		return []Problem{{"origin", "must be https://host or https://host:port"}}
+	}
+	switch {
+	case c.PFX != "" && (c.Cert != "" || c.Key != ""):
+		return []Problem{{"pfx", "must not be given together with cert and key"}}
+	case c.PFX != "":
+		if _, err := base64.StdEncoding.DecodeString(c.PFX); err != nil {
+			return []Problem{{"pfx", "must be base64"}}
+		}
+		return nil
+	case c.Cert == "":
+		return []Problem{{"cert", "is required, or pfx"}}
+	case c.Key == "":
+		return []Problem{{"key", "is required with cert"}}
+	case c.encrypted():
+		return nil
+	}
+	return Client{c.Origin, c.Cert, c.Key}.check()
+}
+
+// Decode returns the certificate, and decrypts it if necessary.
+func (c ClientInput) Decode(ctx context.Context) (Client, []Problem) {
+	if problems := c.Check(); len(problems) > 0 {
+		return Client{}, problems
+	}
+	if !c.encrypted() {
+		return Client{c.Origin, c.Cert, c.Key}, nil
+	}
+	client, problems := c.decryptInProcess(ctx)
+	if len(problems) == 0 {
+		problems = client.check()
+	}
+	return client, problems
+}
+
+// encrypted reports whether the key has to be decrypted.
+func (c ClientInput) encrypted() bool {
+	block, _ := pem.Decode([]byte(c.Key))
+	return c.PFX != "" || block != nil && (block.Type == encryptedKey || block.Headers["DEK-Info"] != "")
+}
+
+func (c Client) check() []Problem {
+	if block, _ := pem.Decode([]byte(c.Cert)); block == nil || block.Type != "CERTIFICATE" {
+		return []Problem{{"cert", "must be a certificate in PEM format (-----BEGIN CERTIFICATE-----)"}}
+	}
+	if block, _ := pem.Decode([]byte(c.Key)); block == nil || !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+		return []Problem{{"key", "must be a private key in PEM format (-----BEGIN PRIVATE KEY-----)"}}
+	}
+	if _, err := c.TLS(); err != nil {
+		return []Problem{{"key", "is not the key of the certificate, or one of them is damaged"}}
+	}
+	return nil
+}
+
+// TLS returns the certificate with its key.
+func (c Client) TLS() (tls.Certificate, error) {
+	return tls.X509KeyPair([]byte(c.Cert), []byte(c.Key))
+}
+
+// Address returns host:port of the origin, in lower case.
+func (c Client) Address() string { return address(c.Origin) }
+
+// address returns "" for what is not an origin of https.
+func address(origin string) string {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "https" || !proxyaddr.ValidHost(u) || (*u != url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// Public returns what may be shown of the certificate.
+func (c Client) Public() (subject string, expires time.Time) {
+	certificate, err := c.TLS()
+	if err != nil {
+		return "", time.Time{}
+	}
+	return certificate.Leaf.Subject.String(), certificate.Leaf.NotAfter.UTC()
+}
