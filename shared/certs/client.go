@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -120,4 +121,44 @@ func (c Client) Public() (subject string, expires time.Time) {
 		return "", time.Time{}
 	}
 	return certificate.Leaf.Subject.String(), certificate.Leaf.NotAfter.UTC()
+}
+
+// CheckClients returns what is wrong with a list without decrypting anything. Fields have the
+// form [index].name.
+func CheckClients(list []ClientInput) (problems []Problem) {
+	seen := map[string]bool{}
+	for i, input := range list {
+		found := input.Check()
+		if at := address(input.Origin); len(found) == 0 && seen[at] {
+			found = []Problem{{"origin", "must not be that of another client certificate"}}
+		} else {
+			seen[at] = true
+		}
+		problems = append(problems, numbered(i, found)...)
+	}
+	return problems
+}
+
+// DecodeClients returns the certificates of a list, as ClientInput.Decode does. It stops at
+// the first one that cannot be decrypted.
+func DecodeClients(ctx context.Context, list []ClientInput) ([]Client, []Problem) {
+	if problems := CheckClients(list); len(problems) > 0 {
+		return nil, problems
+	}
+	var clients []Client
+	for i, input := range list {
+		client, problems := input.Decode(ctx)
+		if len(problems) > 0 {
+			return nil, numbered(i, problems)
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
+}
+
+func numbered(i int, problems []Problem) (list []Problem) {
+	for _, problem := range problems {
+		list = append(list, Problem{fmt.Sprintf("[%d].%s", i, problem.Field), problem.Message})
+	}
+	return list
 }

@@ -45,7 +45,6 @@ func TestPresentCertificates_OnlyToNamedOriginsWithValidCertificate(t *testing.T
 	}
 	named := start(servers, "localhost", soon, tls.RequireAndVerifyClientCert)
 	other := start(servers, "localhost", soon, tls.RequestClientCert)
-	requires := start(servers, "localhost", soon, tls.RequireAndVerifyClientCert)
 	wrongHost := start(servers, "otherhost", soon, tls.RequestClientCert)
 	expired := start(servers, "localhost", time.Now().Add(-time.Minute), tls.RequestClientCert)
 	unknown := start(certtest.NewAuthority(t, "Unknown"), "localhost", soon, tls.RequestClientCert)
@@ -64,7 +63,6 @@ func TestPresentCertificates_OnlyToNamedOriginsWithValidCertificate(t *testing.T
 	}{
 		{"named", named, false, "robot over HTTP/2.0", ""},
 		{"another port", other, false, "", ""},
-		{"another port that requires one", requires, false, "", "certificate required"},
 		{"wrong host", wrongHost, false, "", "valid for otherhost, not localhost"},
 		{"expired", expired, false, "", "has expired"},
 		{"unknown authority", unknown, false, "", "unknown authority"},

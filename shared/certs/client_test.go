@@ -1,0 +1,135 @@
+package certs_test
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/youmark/pkcs8"
+	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/browser-svc/svc/shared/certs"
+	"github.com/browser-svc/svc/shared/certs/certtest"
+)
+
+// TestMain is the program that decrypts.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == certs.DecryptCommand {
+		os.Exit(certs.DecryptMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// endlessKDF claims that a key was derived in more steps than anyone waits for.
+type endlessKDF struct{ pkcs8.PBKDF2Opts }
+
+type endlessParameters struct {
+	Salt  []byte
+	Steps int
+	PRF   pkix.AlgorithmIdentifier
+}
+
+// DeriveKey implements pkcs8.KDFOpts.
+func (endlessKDF) DeriveKey(_, salt []byte, size int) ([]byte, pkcs8.KDFParameters, error) {
+	hmacSHA256 := asn1.ObjectIdentifier{1, 2, 840, 113549, 2, 9}
+	return make([]byte, size), endlessParameters{salt, math.MaxInt32, pkix.AlgorithmIdentifier{Algorithm: hmacSHA256, Parameters: asn1.NullRawValue}}, nil
+}
+
+// DeriveKey implements pkcs8.KDFParameters.
+func (endlessParameters) DeriveKey([]byte, int) ([]byte, error) { return nil, nil }
+
+func TestClientInput_Decode(t *testing.T) {
+	authority := certtest.NewAuthority(t, "Clients")
+	expires := time.Now().Add(time.Hour)
+	robot := authority.Issue(t, "robot", expires)
+	cert := certtest.PEM(robot.Leaf)
+	block := func(kind string, raw []byte, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+	}
+	plain, err := x509.MarshalPKCS8PrivateKey(robot.PrivateKey)
+	key := block("PRIVATE KEY", plain, err)
+	other, err := x509.MarshalPKCS8PrivateKey(authority.Issue(t, "other", expires).PrivateKey)
+	otherKey := block("PRIVATE KEY", other, err)
+	encrypt := func(kdf pkcs8.KDFOpts) string {
+		raw, err := pkcs8.MarshalPrivateKey(robot.PrivateKey, []byte("secret"), &pkcs8.Opts{Cipher: pkcs8.AES256CBC, KDFOpts: kdf})
+		return block("ENCRYPTED PRIVATE KEY", raw, err)
+	}
+	standard := pkcs8.PBKDF2Opts{SaltSize: 16, IterationCount: 2048, HMACHash: crypto.SHA256}
+	old, err := x509.EncryptPEMBlock(rand.Reader, "PRIVATE KEY", plain, []byte("secret"), x509.PEMCipherAES256) //nolint:staticcheck // clients have such files
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(encoder *pkcs12.Encoder) string {
+		raw, err := encoder.Encode(robot.PrivateKey, robot.Leaf, []*x509.Certificate{authority.Certificate}, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(raw)
+	}
+	const origin = "https://host.example"
+	for _, tc := range []struct {
+		name           string
+		in             certs.ClientInput
+		field, problem string
+		chain          int
+	}{
+		{"PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: key}, "", "", 1},
+		{"PEM with the chain", certs.ClientInput{Origin: origin + ":8443", Cert: cert + authority.PEM(), Key: key}, "", "", 2},
+		{"encrypted PKCS #8", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(standard), Passphrase: "secret"}, "", "", 1},
+		{"encrypted PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: string(pem.EncodeToMemory(old)), Passphrase: "secret"}, "", "", 1},
+		{"PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "secret"}, "", "", 2},
+		{"old PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.LegacyRC2), Passphrase: "secret"}, "", "", 2},
+		{"no origin", certs.ClientInput{Cert: cert, Key: key}, "origin", "must be https://host", 0},
+		{"http", certs.ClientInput{Origin: "http://host.example", Cert: cert, Key: key}, "origin", "must be https://host", 0},
+		{"path", certs.ClientInput{Origin: origin + "/", Cert: cert, Key: key}, "origin", "must be https://host", 0},
+		{"nothing", certs.ClientInput{Origin: origin}, "cert", "is required", 0},
+		{"no key", certs.ClientInput{Origin: origin, Cert: cert}, "key", "is required", 0},
+		{"both", certs.ClientInput{Origin: origin, Cert: cert, Key: key, PFX: "AAAA"}, "pfx", "together", 0},
+		{"no certificate", certs.ClientInput{Origin: origin, Cert: key, Key: key}, "cert", "must be a certificate", 0},
+		{"no private key", certs.ClientInput{Origin: origin, Cert: cert, Key: cert}, "key", "must be a private key", 0},
+		{"key of another", certs.ClientInput{Origin: origin, Cert: cert, Key: otherKey}, "key", "is not the key of the certificate", 0},
+		{"wrong passphrase", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(standard), Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
+		{"wrong passphrase of a file", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
+		{"no base64", certs.ClientInput{Origin: origin, PFX: "?"}, "pfx", "must be base64", 0},
+		{"no file", certs.ClientInput{Origin: origin, PFX: "AAAA"}, "pfx", "must be a PKCS #12 file", 0},
+		{"endless", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(endlessKDF{standard}), Passphrase: "secret"}, "passphrase", "too much computation", 0},
+	} {
+		client, problems := tc.in.Decode(t.Context())
+		if tc.problem != "" {
+			if len(problems) != 1 || problems[0].Field != tc.field || !strings.Contains(problems[0].Message, tc.problem) {
+				t.Errorf("%s: got %v, want %s %q", tc.name, problems, tc.field, tc.problem)
+			}
+			continue
+		}
+		parsed, err := client.TLS()
+		if len(problems) > 0 || err != nil || len(parsed.Certificate) != tc.chain || client.Origin != tc.in.Origin {
+			t.Errorf("%s: got %d certificates for %q, %v, %v", tc.name, len(parsed.Certificate), client.Origin, problems, err)
+		}
+		if subject, until := client.Public(); subject != "CN=robot" || !until.Equal(robot.Leaf.NotAfter) {
+			t.Errorf("%s: got %s until %v", tc.name, subject, until)
+		}
+	}
+}
+
+func TestClient_Address(t *testing.T) {
+	for origin, want := range map[string]string{
+		"https://Host.Example": "host.example:443", "https://host.example:8443": "host.example:8443", "https://[::1]:1": "[::1]:1",
+		"https://host.example?": "", "https://user@host.example": "", "https://host.example:0": "", "host.example": "",
+	} {
+		if got := (certs.Client{Origin: origin}).Address(); got != want {
+			t.Errorf("%s: got %q, want %q", origin, got, want)
+		}
+	}
+}
