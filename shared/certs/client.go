@@ -7,7 +7,10 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +42,7 @@ type Problem struct{ Field, Message string }
 // Check returns what is wrong without decrypting anything.
 func (c ClientInput) Check() []Problem {
 	if address(c.Origin) == "" {
-		return []Problem{{"origin", "must be https://host or https://host:port"}}
+		return []Problem{{"origin", "must be https://host or https://host:port, without a path or wildcard; international names in their xn-- form"}}
 	}
 	switch {
 	case c.PFX != "" && (c.Cert != "" || c.Key != ""):
@@ -101,17 +104,25 @@ func (c Client) TLS() (tls.Certificate, error) {
 // Address returns host:port of the origin, in lower case.
 func (c Client) Address() string { return address(c.Origin) }
 
-// address returns "" for what is not an origin of https.
+// hostName matches the names of hosts as browsers send them.
+var hostName = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
+
+// address returns host:port as browsers send it, or "" for what is not an origin of https.
 func address(origin string) string {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "https" || !proxyaddr.ValidHost(u) || (*u != url.URL{Scheme: u.Scheme, Host: u.Host}) {
 		return ""
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
+	host, port := strings.ToLower(u.Hostname()), 443
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
+		host = ip.String()
+	} else if !hostName.MatchString(host) {
+		return ""
 	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+	if u.Port() != "" {
+		port, _ = strconv.Atoi(u.Port()) // ValidHost has checked it
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // Public returns what may be shown of the certificate.

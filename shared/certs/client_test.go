@@ -126,6 +126,8 @@ func TestClientInput_Decode(t *testing.T) {
 func TestClient_Address(t *testing.T) {
 	for origin, want := range map[string]string{
 		"https://Host.Example": "host.example:443", "https://host.example:8443": "host.example:8443", "https://[::1]:1": "[::1]:1",
+		"https://[0:0:0::1]": "[::1]:443", "https://host.example:0443": "host.example:443", "https://xn--bcher-kva.example": "xn--bcher-kva.example:443",
+		"https://bücher.example": "", "https://*.example": "", "https://host..example": "", "https://[fe80::1%25lo]": "",
 		"https://host.example?": "", "https://user@host.example": "", "https://host.example:0": "", "host.example": "",
 	} {
 		if got := (certs.Client{Origin: origin}).Address(); got != want {

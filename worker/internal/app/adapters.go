@@ -150,12 +150,12 @@ func (w egress) SetUpstream(to *launch.Proxy) error {
 
 // PresentCertificates implements launch.Egress.
 func (w egress) PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error) {
-	roots := w.roots.Clone()
-	if w.roots == nil {
-		var err error
-		if roots, err = x509.SystemCertPool(); err != nil {
-			return nil, fmt.Errorf("client certificates: %w", err)
-		}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("client certificates: %w", err)
+	}
+	if w.roots != nil {
+		roots = w.roots.Clone()
 	}
 	for _, authority := range authorities {
 		roots.AddCert(authority)

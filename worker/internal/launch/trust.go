@@ -29,7 +29,10 @@ func (s Settings) setTrust(ctx context.Context, request Request, spec *browser.S
 	if details = append(details, clientDetails(prefix, problems)...); len(details) > 0 {
 		return fault.Invalid(details...)
 	}
-	spec.CACertificates, spec.ClientCertificates = authorities, map[string]tls.Certificate{}
+	spec.CACertificates = authorities
+	if len(clients) > 0 {
+		spec.ClientCertificates = make(map[string]tls.Certificate, len(clients))
+	}
 	for _, client := range clients {
 		certificate, err := client.TLS()
 		if err != nil {

@@ -102,7 +102,7 @@ func (f *Forwarder) tunnelTLS(r *http.Request, t *terminator, client, server dup
 		relay(downstream, upstream)
 		return
 	}
-	f.log.Debug("failed to present a client certificate", "error", err)
+	f.log.Debug("failed to present a client certificate", "host", r.Host, "error", err)
 	if !start.muted {
 		return
 	}

@@ -1,0 +1,385 @@
+package app_test
+
+import (
+	"archive/tar"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	"github.com/youmark/pkcs8"
+	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/certs/certtest"
+	"github.com/browser-svc/svc/shared/contracttest"
+	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/cloudtest"
+)
+
+const passphrase = "passphrase-of-these-tests"
+
+// certSite is a server that asks for client certificates. Its page has the title
+// "NAME over PROTOCOL" with the name of the client certificate; its WebSocket is at /socket.
+type certSite struct {
+	origin    string
+	presented atomic.Int64 // handshakes with a client certificate
+}
+
+// startCertSite starts a server with this certificate, which verifies those of clients as auth says.
+func startCertSite(t *testing.T, certificate tls.Certificate, clients certtest.Authority, auth tls.ClientAuthType) *certSite {
+	t.Helper()
+	site := &certSite{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/socket" {
+			if socket, err := ws.Accept(w, r, ws.Options{Origins: []string{"*"}}); err == nil {
+				socket.CloseNow()
+			}
+			return
+		}
+		name := "nobody"
+		for _, presented := range r.TLS.PeerCertificates[:min(1, len(r.TLS.PeerCertificates))] {
+			name = presented.Subject.CommonName
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, "<title>%s over %s</title>", name, r.Proto)
+	}))
+	pool := x509.NewCertPool()
+	pool.AddCert(clients.Certificate)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: auth, ClientCAs: pool,
+		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
+			if len(raw) > 0 {
+				site.presented.Add(1)
+			}
+			return nil
+		}}
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = nil
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	site.origin = fmt.Sprintf("https://localhost:%d", server.Listener.Addr().(*net.TCPAddr).Port)
+	return site
+}
+
+// shows returns the title of a page, or the error of the browser.
+func (d *tab) shows(t *testing.T, address string) string {
+	t.Helper()
+	if problem := d.navigate(t, address); problem != "" {
+		return problem
+	}
+	for range 200 { // the navigation is committed, the title may follow
+		if title := d.eval(t, "document.readyState === 'complete' ? document.title : ''"); title != "" {
+			return title
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ""
+}
+
+// connects reports whether a page can open a WebSocket.
+func (d *tab) connects(t *testing.T, origin string) string {
+	t.Helper()
+	var answer struct{ Result struct{ Value string } }
+	d.call(t, "Runtime.evaluate", map[string]any{"awaitPromise": true, "expression": fmt.Sprintf(`new Promise(done => {
+		const socket = new WebSocket(%q);
+		socket.onopen = () => done("open");
+		socket.onerror = () => done("failed");
+	})`, strings.Replace(origin, "https", "wss", 1)+"/socket")}, &answer)
+	return answer.Result.Value
+}
+
+// clientInput is an entry of clientCertificates: cert and key, or pfx.
+type clientInput map[string]string
+
+func encode(t *testing.T, kind string, raw []byte, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
+}
+
+func plainInput(t *testing.T, origin string, client tls.Certificate) clientInput {
+	raw, err := x509.MarshalPKCS8PrivateKey(client.PrivateKey)
+	return clientInput{"origin": origin, "cert": certtest.PEM(client.Leaf), "key": encode(t, "PRIVATE KEY", raw, err)}
+}
+
+func encryptedInput(t *testing.T, origin string, client tls.Certificate) clientInput {
+	raw, err := pkcs8.MarshalPrivateKey(client.PrivateKey, []byte(passphrase), nil)
+	return clientInput{"origin": origin, "cert": certtest.PEM(client.Leaf), "key": encode(t, "ENCRYPTED PRIVATE KEY", raw, err), "passphrase": passphrase}
+}
+
+func pfxInput(t *testing.T, origin string, client tls.Certificate) clientInput {
+	raw, err := pkcs12.Modern.Encode(client.PrivateKey, client.Leaf, nil, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientInput{"origin": origin, "pfx": base64.StdEncoding.EncodeToString(raw), "passphrase": passphrase}
+}
+
+// secrets returns what no answer and no log line may contain: lines of keys and files, and the passphrase.
+func (c clientInput) secrets() (parts []string) {
+	lines := strings.Split(c["key"], "\n")
+	if len(lines) > 2 {
+		parts = append(parts, lines[1])
+	}
+	if c["pfx"] != "" {
+		parts = append(parts, c["pfx"][40:100])
+	}
+	return append(parts, passphrase)
+}
+
+// clientCerts are the sites and the worker of a test of client certificates.
+type clientCerts struct {
+	*testWorker
+	servers, clients certtest.Authority
+	robot            tls.Certificate
+}
+
+func newClientCerts(t *testing.T, change ...func(*app.Config)) *clientCerts {
+	t.Helper()
+	c := &clientCerts{servers: certtest.NewAuthority(t, "Servers"), clients: certtest.NewAuthority(t, "Clients")}
+	c.robot = c.clients.Issue(t, "robot", time.Now().Add(time.Hour))
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, []byte(c.servers.PEM()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.testWorker = startTestWorker(t, cloudtest.New(t), append(change, func(c *app.Config) {
+		c.WarmPool, c.CACertificates = 1, []string{file}
+	})...)
+	return c
+}
+
+func (c *clientCerts) site(t *testing.T, auth tls.ClientAuthType) *certSite {
+	t.Helper()
+	return startCertSite(t, c.servers.Issue(t, "localhost", time.Now().Add(time.Hour)), c.clients, auth)
+}
+
+// browserJSON returns the settings of a launch with a list.
+func (c *clientCerts) browserJSON(t *testing.T, list []clientInput, more map[string]any) string {
+	t.Helper()
+	settings := map[string]any{}
+	if list != nil {
+		settings["clientCertificates"] = list
+	}
+	maps.Copy(settings, more)
+	for _, input := range list {
+		c.secrets = append(c.secrets, input.secrets()...)
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// launchBy launches a profile with these settings, and checks that no answer shows a secret.
+func (c *clientCerts) launchBy(t *testing.T, profile fmt.Stringer, settings string) (workerapi.BrowserSession, *tab) {
+	t.Helper()
+	status, text := c.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":%s}`, profile, settings), "X-API-Key", workerKey)
+	if status != http.StatusCreated {
+		t.Fatalf("the launch was answered with %d %s\n%s", status, text, c.log)
+	}
+	launched := decode[workerapi.BrowserSessionResponse](t, text).Data
+	for _, path := range []string{"/sessions", "/sessions/" + launched.Id.String(), "/fleet/status"} {
+		_, more := c.call(t.Context(), t, "GET", path, "", "X-API-Key", workerKey)
+		text = append(text, more...)
+	}
+	c.assertNoSecret(t, text)
+	return launched, openTab(t, *launched.WebSocketDebuggerUrl)
+}
+
+func (c *clientCerts) assertNoSecret(t *testing.T, text []byte) {
+	t.Helper()
+	for _, secret := range c.secrets {
+		if secret != workerKey && secret != cloudtest.Key && len(secret) < 70 && strings.Contains(string(text), secret) {
+			t.Errorf("an answer contains the secret %.12s...", secret)
+		}
+	}
+}
+
+// TestClientCertificates_PresentedToNamedOrigins launches both engines with client certificates in all formats.
+func TestClientCertificates_PresentedToNamedOrigins(t *testing.T) {
+	c := newClientCerts(t)
+	required, ofFile, encrypted, other := c.site(t, tls.RequireAndVerifyClientCert), c.site(t, tls.RequireAndVerifyClientCert), c.site(t, tls.RequireAndVerifyClientCert), c.site(t, tls.RequestClientCert)
+	expired := startCertSite(t, c.servers.Issue(t, "localhost", time.Now().Add(-time.Minute)), c.clients, tls.RequestClientCert)
+	wrongHost := startCertSite(t, c.servers.Issue(t, "otherhost", time.Now().Add(time.Hour)), c.clients, tls.RequestClientCert)
+	refusing := c.site(t, tls.RequireAndVerifyClientCert)
+	list := []clientInput{
+		plainInput(t, required.origin, c.robot), pfxInput(t, ofFile.origin, c.robot), encryptedInput(t, encrypted.origin, c.robot),
+		plainInput(t, expired.origin, c.robot), plainInput(t, wrongHost.origin, c.robot),
+		plainInput(t, refusing.origin, c.clients.Issue(t, "late", time.Now().Add(-time.Minute))),
+	}
+	sites := map[string]*certSite{"required": required, "PKCS #12": ofFile, "encrypted": encrypted, "other": other, "expired": expired, "wrong host": wrongHost, "refusing": refusing}
+	const robot = "robot over HTTP/2.0"
+	profile := c.cloud.Profile(c.version)
+	for _, engine := range []string{"chromium", "headless-shell"} {
+		for ignore, want := range map[bool]map[string]string{
+			false: {"required": robot, "PKCS #12": robot, "encrypted": robot, "other": "nobody over HTTP/2.0", "expired": "net::ERR_CERT_DATE_INVALID",
+				"wrong host": "net::ERR_CERT_COMMON_NAME_INVALID", "refusing": "net::ERR_CONNECTION_CLOSED"},
+			true: {"required": robot, "PKCS #12": robot, "encrypted": robot, "other": "nobody over HTTP/2.0", "expired": robot, "wrong host": robot, "refusing": "net::ERR_CONNECTION_CLOSED"},
+		} {
+			name := fmt.Sprintf("%s, ignoreHTTPSErrors %t", engine, ignore)
+			s, page := c.launchBy(t, profile, c.browserJSON(t, list, map[string]any{"engine": engine, "ignoreHTTPSErrors": ignore}))
+			if !slices.Contains(s.Start.ColdReasons, "clientCertificates") || s.Start.Warm {
+				t.Errorf("%s: start %+v", name, s.Start)
+			}
+			got := map[string]string{}
+			for of, site := range sites {
+				got[of] = page.shows(t, site.origin)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: pages (-want +got):\n%s", name, diff)
+			}
+			if answer := page.connects(t, required.origin); answer != "open" {
+				t.Errorf("%s: the WebSocket: %s", name, answer)
+			}
+			c.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+			if !ignore && expired.presented.Load()+wrongHost.presented.Load() > 0 {
+				t.Errorf("%s: servers with an invalid certificate got a client certificate", name)
+			}
+			expired.presented.Store(0)
+			wrongHost.presented.Store(0)
+		}
+	}
+}
+
+// TestClientCertificates_LaunchReplacesProfile: the list of a launch replaces that of the
+// profile, also the empty one. A profile that keeps data trusts only the authority of its
+// present launch.
+func TestClientCertificates_LaunchReplacesProfile(t *testing.T) {
+	c := newClientCerts(t)
+	first, second := c.site(t, tls.RequestClientCert), c.site(t, tls.RequestClientCert)
+	stored := plainInput(t, first.origin, c.clients.Issue(t, "profile", time.Now().Add(time.Hour)))
+	c.secrets = append(c.secrets, stored.secrets()...)
+	profile := c.cloud.Profile(c.version, func(config *cloudapi.ProfileConfig) {
+		config.Persist = true
+		config.ClientCertificates = cloudapi.LaunchClientCertificates{{Origin: first.origin, Cert: stored["cert"], Key: stored["key"]}}
+	})
+	for _, tc := range []struct {
+		name string
+		list []clientInput
+		want [2]string
+	}{
+		{"none", nil, [2]string{"profile", "nobody"}},
+		{"own", []clientInput{plainInput(t, second.origin, c.robot)}, [2]string{"nobody", "robot"}},
+		{"empty", []clientInput{}, [2]string{"nobody", "nobody"}},
+		{"none again", nil, [2]string{"profile", "nobody"}},
+	} {
+		s, page := c.launchBy(t, profile, c.browserJSON(t, tc.list, nil))
+		for i, site := range []*certSite{first, second} {
+			if got := page.shows(t, site.origin+"/?"+tc.name); got != tc.want[i]+" over HTTP/2.0" {
+				t.Errorf("%s: site %d shows %q, want %q", tc.name, i+1, got, tc.want[i])
+			}
+		}
+		ended := c.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+		if ended.DataSaved == nil || !*ended.DataSaved {
+			t.Errorf("%s: the data was not saved", tc.name)
+		}
+		c.assertNotOnDisk(t, profile)
+	}
+}
+
+// assertNotOnDisk fails if the data of the worker contains a certificate database or a key.
+func (c *clientCerts) assertNotOnDisk(t *testing.T, profile fmt.Stringer) {
+	t.Helper()
+	for name, content := range savedFiles(t, filepath.Join(c.config.DataDir, "profiles", profile.String())) {
+		if strings.Contains(name, ".pki") || strings.HasSuffix(name, "cert9.db") {
+			t.Errorf("the saved data contains %s", name)
+		}
+		for _, secret := range c.secrets {
+			if secret != "" && strings.Contains(content, secret) {
+				t.Errorf("%s contains the secret %.12s...", name, secret)
+			}
+		}
+	}
+}
+
+// TestClientCertificates_RefusedByField: errors name the field, and repeat no secret.
+func TestClientCertificates_RefusedByField(t *testing.T) {
+	c := newClientCerts(t)
+	const origin = "https://host.example"
+	good := plainInput(t, origin, c.robot)
+	with := func(of clientInput, pairs ...string) clientInput {
+		changed := maps.Clone(of)
+		for i := 0; i < len(pairs); i += 2 {
+			changed[pairs[i]] = pairs[i+1]
+		}
+		return changed
+	}
+	profile := c.cloud.Profile(c.version)
+	for name, tc := range map[string]struct {
+		list  []clientInput
+		field string
+	}{
+		"passphrase of PKCS #12": {[]clientInput{with(pfxInput(t, origin, c.robot), "passphrase", "wrong")}, "browser.clientCertificates[0].passphrase"},
+		"passphrase of PEM":      {[]clientInput{good, with(encryptedInput(t, origin+":1", c.robot), "passphrase", "wrong")}, "browser.clientCertificates[1].passphrase"},
+		"key of another":         {[]clientInput{with(good, "key", plainInput(t, origin, c.clients.Issue(t, "other", time.Now().Add(time.Hour)))["key"])}, "browser.clientCertificates[0].key"},
+		"origin twice":           {[]clientInput{good, with(good, "origin", "https://HOST.example:443")}, "browser.clientCertificates[1].origin"},
+		"origin with a pattern":  {[]clientInput{with(good, "origin", "https://*.example")}, "browser.clientCertificates[0].origin"},
+		"unknown member":         {[]clientInput{with(good, "keyPath", "/etc/key.pem")}, "browser.clientCertificates[0].keyPath"},
+		"long key":               {[]clientInput{with(good, "key", good["key"]+strings.Repeat(" ", 16384))}, "browser.clientCertificates[0].key"},
+	} {
+		body := fmt.Sprintf(`{"profileId":%q,"browser":%s}`, profile, c.browserJSON(t, tc.list, nil))
+		status, text := c.call(contracttest.AllowInvalidRequest(t.Context()), t, "POST", "/sessions/profile", body, "X-API-Key", workerKey)
+		got := decode[failure](t, text).Error
+		if status != http.StatusBadRequest || len(got.Details) != 1 || got.Details[0].Field != tc.field {
+			t.Errorf("%s: answered %d %s, want an error of %s", name, status, text, tc.field)
+		}
+		c.assertNoSecret(t, text)
+	}
+	c.cloud.Await(t, 0, 0)
+}
+
+// savedFiles returns the files of all versions of a profile's data, by name.
+func savedFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	versions, err := filepath.Glob(filepath.Join(dir, "*.tar.zst"))
+	if err != nil || len(versions) == 0 {
+		t.Fatalf("no data is saved in %s (%v)", dir, err)
+	}
+	found := map[string]string{}
+	for _, version := range versions {
+		file, err := os.Open(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		unpacked, err := zstd.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unpacked.Close()
+		for archive := tar.NewReader(unpacked); ; {
+			header, err := archive.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			content, readErr := io.ReadAll(archive)
+			if err != nil || readErr != nil {
+				t.Fatal(err, readErr)
+			}
+			found[filepath.Base(version)+"/"+header.Name] = string(content)
+		}
+	}
+	return found
+}
