@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -100,9 +101,11 @@ func (f *Forwarder) tunnelTLS(r *http.Request, t *terminator, client, server dup
 	err := downstream.HandshakeContext(ctx)
 	if err == nil {
 		relay(downstream, upstream)
-		return
+		_, err = upstream.Read(make([]byte, 1)) // again: with TLS 1.3, a server refuses the certificate after the handshake
 	}
-	f.log.Debug("failed to present a client certificate", "host", r.Host, "error", err)
+	if err != nil && !errors.Is(err, io.EOF) && !isTimeout(err) {
+		f.log.Debug("failed to present a client certificate", "host", r.Host, "error", err)
+	}
 	if !start.muted {
 		return
 	}
