@@ -137,15 +137,15 @@ func (c Client) Public() (subject string, expires time.Time) {
 // CheckClients returns what is wrong with a list without decrypting anything. Fields have the
 // form [index].name.
 func CheckClients(list []ClientInput) (problems []Problem) {
-	seen := map[string]bool{}
+	addresses := map[string]bool{}
 	for i, input := range list {
 		found := input.Check()
-		if at := address(input.Origin); len(found) == 0 && seen[at] {
+		if target := address(input.Origin); len(found) == 0 && addresses[target] {
 			found = []Problem{{"origin", "must not be that of another client certificate"}}
 		} else {
-			seen[at] = true
+			addresses[target] = true
 		}
-		problems = append(problems, numbered(i, found)...)
+		problems = append(problems, withIndex(i, found)...)
 	}
 	return problems
 }
@@ -160,14 +160,14 @@ func DecodeClients(ctx context.Context, list []ClientInput) ([]Client, []Problem
 	for i, input := range list {
 		client, problems := input.Decode(ctx)
 		if len(problems) > 0 {
-			return nil, numbered(i, problems)
+			return nil, withIndex(i, problems)
 		}
 		clients = append(clients, client)
 	}
 	return clients, nil
 }
 
-func numbered(i int, problems []Problem) (list []Problem) {
+func withIndex(i int, problems []Problem) (list []Problem) {
 	for _, problem := range problems {
 		list = append(list, Problem{fmt.Sprintf("[%d].%s", i, problem.Field), problem.Message})
 	}

@@ -31,8 +31,8 @@ const (
 
 const encryptedKey = "ENCRYPTED PRIVATE KEY"
 
-// decrypted is the answer of a decryption: a certificate, or a problem.
-type decrypted struct {
+// decryption is the answer of a decryption: a certificate, or a problem.
+type decryption struct {
 	Client  Client
 	Problem *Problem
 }
@@ -41,21 +41,21 @@ type decrypted struct {
 func (c ClientInput) decryptInProcess(ctx context.Context) (Client, []Problem) {
 	ctx, cancel := context.WithTimeout(ctx, decryptTimeout)
 	defer cancel()
-	failed := []Problem{{"passphrase", "cannot be checked: the key needs too much computation"}}
+	failure := []Problem{{"passphrase", "cannot be checked: the key needs too much computation"}}
 	program, err := os.Executable()
 	if err != nil {
-		return Client{}, failed
+		return Client{}, failure
 	}
 	input, err := json.Marshal(c)
 	if err != nil {
-		return Client{}, failed
+		return Client{}, failure
 	}
 	process := exec.CommandContext(ctx, program, DecryptCommand)
 	process.Stdin, process.Env, process.WaitDelay = bytes.NewReader(input), []string{"GOMAXPROCS=1"}, time.Second
 	output, err := process.Output()
-	var answer decrypted
+	var answer decryption
 	if err != nil || json.Unmarshal(output, &answer) != nil {
-		return Client{}, failed
+		return Client{}, failure
 	}
 	if answer.Problem != nil {
 		return Client{}, []Problem{*answer.Problem}
@@ -80,7 +80,7 @@ func DecryptMain(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-func (c ClientInput) decrypt() decrypted {
+func (c ClientInput) decrypt() decryption {
 	if c.PFX != "" {
 		return c.decryptPFX()
 	}
@@ -92,25 +92,25 @@ func (c ClientInput) decrypt() decrypted {
 	} else if block.Bytes, err = x509.DecryptPEMBlock(block, []byte(c.Passphrase)); err == nil { //nolint:staticcheck // clients have such files
 		delete(block.Headers, "DEK-Info")
 		delete(block.Headers, "Proc-Type")
-		return decrypted{Client: Client{c.Origin, c.Cert, string(pem.EncodeToMemory(block))}}
+		return decryption{Client: Client{c.Origin, c.Cert, string(pem.EncodeToMemory(block))}}
 	}
 	if err != nil {
-		return decrypted{Problem: &Problem{"passphrase", "does not decrypt the key"}}
+		return decryption{Problem: &Problem{"passphrase", "does not decrypt the key"}}
 	}
 	return c.withKey(c.Cert, key)
 }
 
-func (c ClientInput) decryptPFX() decrypted {
+func (c ClientInput) decryptPFX() decryption {
 	raw, err := base64.StdEncoding.DecodeString(c.PFX)
 	if err != nil {
-		return decrypted{Problem: &Problem{"pfx", "must be base64"}}
+		return decryption{Problem: &Problem{"pfx", "must be base64"}}
 	}
 	key, leaf, chain, err := pkcs12.DecodeChain(raw, c.Passphrase)
 	if errors.Is(err, pkcs12.ErrIncorrectPassword) {
-		return decrypted{Problem: &Problem{"passphrase", "does not decrypt the file"}}
+		return decryption{Problem: &Problem{"passphrase", "does not decrypt the file"}}
 	}
 	if err != nil {
-		return decrypted{Problem: &Problem{"pfx", "must be a PKCS #12 file with a certificate and its key: " + err.Error()}}
+		return decryption{Problem: &Problem{"pfx", "must be a PKCS #12 file with a certificate and its key: " + err.Error()}}
 	}
 	var text bytes.Buffer
 	for _, certificate := range append([]*x509.Certificate{leaf}, chain...) {
@@ -119,10 +119,10 @@ func (c ClientInput) decryptPFX() decrypted {
 	return c.withKey(text.String(), key)
 }
 
-func (c ClientInput) withKey(cert string, key any) decrypted {
+func (c ClientInput) withKey(cert string, key any) decryption {
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return decrypted{Problem: &Problem{"key", "has a type that is not supported"}}
+		return decryption{Problem: &Problem{"key", "has a type that is not supported"}}
 	}
-	return decrypted{Client: Client{c.Origin, cert, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))}}
+	return decryption{Client: Client{c.Origin, cert, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))}}
 }

@@ -152,7 +152,7 @@ type clientCerts struct {
 	robot            tls.Certificate
 }
 
-func newClientCerts(t *testing.T, change ...func(*app.Config)) *clientCerts {
+func newClientCerts(t *testing.T) *clientCerts {
 	t.Helper()
 	c := &clientCerts{servers: certtest.NewAuthority(t, "Servers"), clients: certtest.NewAuthority(t, "Clients")}
 	c.robot = c.clients.Issue(t, "robot", time.Now().Add(time.Hour))
@@ -160,9 +160,9 @@ func newClientCerts(t *testing.T, change ...func(*app.Config)) *clientCerts {
 	if err := os.WriteFile(file, []byte(c.servers.PEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.testWorker = startTestWorker(t, cloudtest.New(t), append(change, func(c *app.Config) {
+	c.testWorker = startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
 		c.WarmPool, c.CACertificates = 1, []string{file}
-	})...)
+	})
 	return c
 }
 

@@ -93,7 +93,7 @@ func (f *Forwarder) tunnelTLS(r *http.Request, t *terminator, client, server dup
 		start.complete = true
 		upstream = tls.Client(server, t.clientConfig(r.Host, hello.SupportedProtos))
 		if err := upstream.HandshakeContext(ctx); err != nil {
-			start.muted = true
+			start.silent = true
 			return nil, err
 		}
 		return t.serverConfig(r.Host, upstream.ConnectionState().NegotiatedProtocol)
@@ -106,16 +106,16 @@ func (f *Forwarder) tunnelTLS(r *http.Request, t *terminator, client, server dup
 	if err != nil && !errors.Is(err, io.EOF) && !isTimeout(err) {
 		f.log.Debug("failed to present a client certificate", "host", r.Host, "error", err)
 	}
-	if !start.muted {
+	if !start.silent {
 		return
 	}
 	_ = server.Close()
-	again, err := via.connect(ctx, r.Host, r.Header)
+	fresh, err := via.connect(ctx, r.Host, r.Header)
 	if err != nil {
 		return
 	}
-	defer again.Close()
-	relay(&bufferedConn{duplex: client, reader: bufio.NewReader(io.MultiReader(&start.read, client))}, again)
+	defer fresh.Close()
+	relay(&bufferedConn{duplex: client, reader: bufio.NewReader(io.MultiReader(&start.read, client))}, fresh)
 }
 
 // clientConfig returns how to connect to a server.
@@ -139,22 +139,22 @@ func (t *terminator) serverConfig(address, protocol string) (*tls.Config, error)
 	if ip := net.ParseIP(host); ip != nil {
 		template.DNSNames, template.IPAddresses = nil, []net.IP{ip}
 	}
-	issued, err := issue(template, t.issuer)
+	leaf, err := issue(template, t.issuer)
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{*issued}, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{Certificates: []tls.Certificate{*leaf}, MinVersion: tls.VersionTLS12}
 	if protocol != "" {
 		config.NextProtos = []string{protocol}
 	}
 	return config, nil
 }
 
-// recordedConn records what is read until it is complete. Muted, it writes nothing.
+// recordedConn records what is read until it is complete. Silent, it writes nothing.
 type recordedConn struct {
 	duplex
-	read            bytes.Buffer
-	complete, muted bool
+	read             bytes.Buffer
+	complete, silent bool
 }
 
 // Read implements io.Reader.
@@ -168,7 +168,7 @@ func (c *recordedConn) Read(p []byte) (int, error) {
 
 // Write implements io.Writer.
 func (c *recordedConn) Write(p []byte) (int, error) {
-	if c.muted {
+	if c.silent {
 		return len(p), nil
 	}
 	return c.duplex.Write(p)

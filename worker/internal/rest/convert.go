@@ -105,10 +105,10 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 	}
 	if b.ClientCertificates != nil {
 		settings.ClientCertificates = []certs.ClientInput{}
-		for _, given := range *b.ClientCertificates {
+		for _, entry := range *b.ClientCertificates {
 			settings.ClientCertificates = append(settings.ClientCertificates, certs.ClientInput{
-				Origin: given.Origin, Cert: valueOr(given.Cert, ""), Key: valueOr(given.Key, ""),
-				PFX: valueOr(given.Pfx, ""), Passphrase: valueOr(given.Passphrase, ""),
+				Origin: entry.Origin, Cert: valueOr(entry.Cert, ""), Key: valueOr(entry.Key, ""),
+				PFX: valueOr(entry.Pfx, ""), Passphrase: valueOr(entry.Passphrase, ""),
 			})
 		}
 	}
