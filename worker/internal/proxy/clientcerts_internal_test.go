@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,11 +91,11 @@ func clientHello(t testing.TB) []byte {
 func TestTunnelTLS_SlowHandshakeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hello := clientHello(t)
-		for name, send := range map[string]func(client, server net.Conn){
-			"no hello":        func(net.Conn, net.Conn) {},
-			"a part of it":    func(client, _ net.Conn) { _, _ = client.Write(hello[:100]) },
-			"a silent server": func(client, _ net.Conn) { _, _ = client.Write(hello) },
-			"byte by byte": func(client, _ net.Conn) {
+		for name, send := range map[string]func(client net.Conn){
+			"no hello":        func(net.Conn) {},
+			"a part of it":    func(client net.Conn) { _, _ = client.Write(hello[:100]) },
+			"a silent server": func(client net.Conn) { _, _ = client.Write(hello) },
+			"byte by byte": func(client net.Conn) {
 				for i := range hello {
 					if _, err := client.Write(hello[i : i+1]); err != nil {
 						return
@@ -104,13 +105,15 @@ func TestTunnelTLS_SlowHandshakeEnds(t *testing.T) {
 			},
 		} {
 			client, server, _, ended := startTunnelTLS(t)
-			go func() { _, _ = io.Copy(io.Discard, server) }()
+			var others sync.WaitGroup
+			others.Go(func() { _, _ = io.Copy(io.Discard, server) })
 			begin := time.Now()
-			go send(client, server)
+			others.Go(func() { send(client) })
 			<-ended
 			if took := time.Since(begin); took != connectTimeout {
 				t.Errorf("%s: the tunnel ended after %v, want %v", name, took, connectTimeout)
 			}
+			others.Wait()
 		}
 	})
 }
