@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/browser-svc/svc/shared/proxyaddr"
 )
@@ -56,7 +57,7 @@ func (c ClientInput) Check() []Problem {
 		return []Problem{{"cert", "is required, or pfx"}}
 	case c.Key == "":
 		return []Problem{{"key", "is required with cert"}}
-	case c.encrypted():
+	case c.Encrypted():
 		return nil
 	}
 	return Client{c.Origin, c.Cert, c.Key}.check()
@@ -67,7 +68,7 @@ func (c ClientInput) Decode(ctx context.Context) (Client, []Problem) {
 	if problems := c.Check(); len(problems) > 0 {
 		return Client{}, problems
 	}
-	if !c.encrypted() {
+	if !c.Encrypted() {
 		return Client{c.Origin, c.Cert, c.Key}, nil
 	}
 	client, problems := c.decryptInProcess(ctx)
@@ -77,8 +78,8 @@ func (c ClientInput) Decode(ctx context.Context) (Client, []Problem) {
 	return client, problems
 }
 
-// encrypted reports whether the key has to be decrypted.
-func (c ClientInput) encrypted() bool {
+// Encrypted reports whether the key has to be decrypted, in another process.
+func (c ClientInput) Encrypted() bool {
 	block, _ := pem.Decode([]byte(c.Key))
 	return c.PFX != "" || block != nil && (block.Type == encryptedKey || block.Headers["DEK-Info"] != "")
 }
@@ -125,26 +126,38 @@ func address(origin string) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// Public returns what may be shown of the certificate.
+// maxSubject is the size of a subject that is shown, in characters.
+const maxSubject = 1024
+
+// Public returns what may be shown of the certificate: its subject, without control
+// characters and of limited size, and its expiry.
 func (c Client) Public() (subject string, expires time.Time) {
 	certificate, err := c.TLS()
 	if err != nil {
 		return "", time.Time{}
 	}
-	return certificate.Leaf.Subject.String(), certificate.Leaf.NotAfter.UTC()
+	characters := []rune(certificate.Leaf.Subject.String())
+	for i, character := range characters {
+		if unicode.IsControl(character) {
+			characters[i] = unicode.ReplacementChar
+		}
+	}
+	return string(characters[:min(len(characters), maxSubject)]), certificate.Leaf.NotAfter.UTC()
 }
 
 // CheckClients returns what is wrong with a list without decrypting anything. Fields have the
 // form [index].name.
-func CheckClients(list []ClientInput) (problems []Problem) {
-	addresses := map[string]bool{}
+func CheckClients(list []ClientInput) []Problem { return checkList(list, ClientInput.Check) }
+
+func checkList(list []ClientInput, check func(ClientInput) []Problem) (problems []Problem) {
+	known := map[string]bool{}
 	for i, input := range list {
-		found := input.Check()
-		if target := address(input.Origin); len(found) == 0 && addresses[target] {
+		found := check(input)
+		server := address(input.Origin)
+		if len(found) == 0 && known[server] {
 			found = []Problem{{"origin", "must not be that of another client certificate"}}
-		} else {
-			addresses[target] = true
 		}
+		known[server] = true
 		problems = append(problems, withIndex(i, found)...)
 	}
 	return problems
@@ -153,18 +166,11 @@ func CheckClients(list []ClientInput) (problems []Problem) {
 // DecodeClients returns the certificates of a list, as ClientInput.Decode does. It stops at
 // the first one that cannot be decrypted.
 func DecodeClients(ctx context.Context, list []ClientInput) ([]Client, []Problem) {
-	if problems := CheckClients(list); len(problems) > 0 {
+	clients, problems := DecodeUpdate(ctx, list)
+	if len(problems) > 0 {
 		return nil, problems
 	}
-	var clients []Client
-	for i, input := range list {
-		client, problems := input.Decode(ctx)
-		if len(problems) > 0 {
-			return nil, withIndex(i, problems)
-		}
-		clients = append(clients, client)
-	}
-	return clients, nil
+	return Complete(clients, nil)
 }
 
 func withIndex(i int, problems []Problem) (list []Problem) {
