@@ -1,20 +1,15 @@
 package certs_test
 
 import (
-	"crypto"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/base64"
 	"encoding/pem"
-	"math"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/youmark/pkcs8"
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/browser-svc/svc/shared/certs"
@@ -29,45 +24,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// endlessKDF claims that a key was derived in more steps than anyone waits for.
-type endlessKDF struct{ pkcs8.PBKDF2Opts }
-
-type endlessParameters struct {
-	Salt  []byte
-	Steps int
-	PRF   pkix.AlgorithmIdentifier
-}
-
-// DeriveKey implements pkcs8.KDFOpts.
-func (endlessKDF) DeriveKey(_, salt []byte, size int) ([]byte, pkcs8.KDFParameters, error) {
-	hmacSHA256 := asn1.ObjectIdentifier{1, 2, 840, 113549, 2, 9}
-	return make([]byte, size), endlessParameters{salt, math.MaxInt32, pkix.AlgorithmIdentifier{Algorithm: hmacSHA256, Parameters: asn1.NullRawValue}}, nil
-}
-
-// DeriveKey implements pkcs8.KDFParameters.
-func (endlessParameters) DeriveKey([]byte, int) ([]byte, error) { return nil, nil }
-
 func TestClientInput_Decode(t *testing.T) {
 	authority := certtest.NewAuthority(t, "Clients")
 	expires := time.Now().Add(time.Hour)
 	robot := authority.Issue(t, "robot", expires)
 	cert := certtest.PEM(robot.Leaf)
-	block := func(kind string, raw []byte, err error) string {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}))
-	}
-	plain, err := x509.MarshalPKCS8PrivateKey(robot.PrivateKey)
-	key := block("PRIVATE KEY", plain, err)
-	other, err := x509.MarshalPKCS8PrivateKey(authority.Issue(t, "other", expires).PrivateKey)
-	otherKey := block("PRIVATE KEY", other, err)
-	encrypt := func(kdf pkcs8.KDFOpts) string {
-		raw, err := pkcs8.MarshalPrivateKey(robot.PrivateKey, []byte("secret"), &pkcs8.Opts{Cipher: pkcs8.AES256CBC, KDFOpts: kdf})
-		return block("ENCRYPTED PRIVATE KEY", raw, err)
-	}
-	standard := pkcs8.PBKDF2Opts{SaltSize: 16, IterationCount: 2048, HMACHash: crypto.SHA256}
-	old, err := x509.EncryptPEMBlock(rand.Reader, "PRIVATE KEY", plain, []byte("secret"), x509.PEMCipherAES256) //nolint:staticcheck // clients have such files
+	key, otherKey := certtest.Key(t, robot), certtest.Key(t, authority.Issue(t, "other", expires))
+	encrypted := certtest.EncryptedKey(t, robot, "secret")
+	plain, _ := pem.Decode([]byte(key))
+	old, err := x509.EncryptPEMBlock(rand.Reader, "PRIVATE KEY", plain.Bytes, []byte("secret"), x509.PEMCipherAES256) //nolint:staticcheck // clients have such files
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +52,7 @@ func TestClientInput_Decode(t *testing.T) {
 	}{
 		{"PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: key}, "", "", 1},
 		{"PEM with the chain", certs.ClientInput{Origin: origin + ":8443", Cert: cert + authority.PEM(), Key: key}, "", "", 2},
-		{"encrypted PKCS #8", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(standard), Passphrase: "secret"}, "", "", 1},
+		{"encrypted PKCS #8", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypted, Passphrase: "secret"}, "", "", 1},
 		{"encrypted PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: string(pem.EncodeToMemory(old)), Passphrase: "secret"}, "", "", 1},
 		{"PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "secret"}, "", "", 2},
 		{"old PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.LegacyRC2), Passphrase: "secret"}, "", "", 2},
@@ -100,11 +65,11 @@ func TestClientInput_Decode(t *testing.T) {
 		{"no certificate", certs.ClientInput{Origin: origin, Cert: key, Key: key}, "cert", "must be a certificate", 0},
 		{"no private key", certs.ClientInput{Origin: origin, Cert: cert, Key: cert}, "key", "must be a private key", 0},
 		{"key of another", certs.ClientInput{Origin: origin, Cert: cert, Key: otherKey}, "key", "is not the key of the certificate", 0},
-		{"wrong passphrase", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(standard), Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
+		{"wrong passphrase", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypted, Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
 		{"wrong passphrase of a file", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
 		{"no base64", certs.ClientInput{Origin: origin, PFX: "?"}, "pfx", "must be base64", 0},
 		{"no file", certs.ClientInput{Origin: origin, PFX: "AAAA"}, "pfx", "must be a PKCS #12 file", 0},
-		{"endless", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypt(endlessKDF{standard}), Passphrase: "secret"}, "passphrase", "too much computation", 0},
+		{"endless", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.EndlessKey(t, robot, "secret"), Passphrase: "secret"}, "passphrase", "too much computation", 0},
 	} {
 		client, problems := tc.in.Decode(t.Context())
 		if tc.problem != "" {
@@ -120,6 +85,44 @@ func TestClientInput_Decode(t *testing.T) {
 		if subject, until := client.Public(); subject != "CN=robot" || !until.Equal(robot.Leaf.NotAfter) {
 			t.Errorf("%s: got %s until %v", tc.name, subject, until)
 		}
+	}
+}
+
+func TestDecodeUpdate_KeepsStored(t *testing.T) {
+	robot := certtest.NewAuthority(t, "Clients").Issue(t, "robot", time.Now().Add(time.Hour))
+	stored := []certs.Client{{Origin: "https://a.example", Cert: certtest.PEM(robot.Leaf), Key: certtest.Key(t, robot)}}
+	for _, tc := range []struct {
+		name  string
+		sent  []certs.ClientInput
+		field string
+	}{
+		{"the same origin in another form", []certs.ClientInput{{Origin: "https://A.example:443"}}, ""},
+		{"nothing", nil, ""},
+		{"an unknown origin", []certs.ClientInput{{Origin: "https://a.example"}, {Origin: "https://b.example"}}, "[1].cert"},
+		{"the origin twice", []certs.ClientInput{{Origin: "https://a.example"}, {Origin: "https://a.example:443"}}, "[1].origin"},
+		{"a passphrase only", []certs.ClientInput{{Origin: "https://a.example", Passphrase: "secret"}}, "[0].cert"},
+	} {
+		clients, problems := certs.DecodeUpdate(t.Context(), tc.sent)
+		if len(problems) == 0 {
+			clients, problems = certs.Complete(clients, stored)
+		}
+		if tc.field != "" {
+			if len(problems) != 1 || problems[0].Field != tc.field {
+				t.Errorf("%s: got %v, want a problem of %s", tc.name, problems, tc.field)
+			}
+			continue
+		}
+		if len(problems) > 0 || len(clients) != len(tc.sent) || len(clients) > 0 && (clients[0].Key != stored[0].Key || clients[0].Origin != tc.sent[0].Origin) {
+			t.Errorf("%s: got %d certificates, %v", tc.name, len(clients), problems)
+		}
+	}
+}
+
+func TestClient_PublicWithoutControlCharacters(t *testing.T) {
+	robot := certtest.NewAuthority(t, "Clients").Issue(t, "ro\x00bot"+strings.Repeat("x", 2000), time.Now())
+	subject, _ := certs.Client{Cert: certtest.PEM(robot.Leaf), Key: certtest.Key(t, robot)}.Public()
+	if !strings.HasPrefix(subject, "CN=ro\uFFFDbotx") || len([]rune(subject)) != 1024 {
+		t.Errorf("got %q", subject)
 	}
 }
 
