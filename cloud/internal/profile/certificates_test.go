@@ -96,9 +96,9 @@ func TestClientCertificates_EncryptedAndOnlyInConfig(t *testing.T) {
 	}
 	f.exec(`UPDATE profiles SET proxy_secret = client_certificate_secret WHERE id = $1`, created.ID)
 	f.exec(`UPDATE profiles SET client_certificate_secret = (SELECT client_certificate_secret FROM profiles WHERE id = $1) WHERE id = $2`, created.ID, copied.ID)
-	for _, id := range []Profile{created, copied} {
-		if _, err := f.svc.Config(t.Context(), f.org, id.ID); err == nil {
-			t.Errorf("%s: a moved ciphertext was decrypted", id.Name)
+	for _, p := range []Profile{created, copied} {
+		if _, err := f.svc.Config(t.Context(), f.org, p.ID); err == nil {
+			t.Errorf("%s: a moved ciphertext was decrypted", p.Name)
 		}
 	}
 }
