@@ -2157,7 +2157,8 @@ type LaunchClientCertificate struct {
 	Origin externalRef0.ClientCertificateOrigin `json:"origin"`
 }
 
-// LaunchClientCertificates The client certificates of a profile with their keys, for the worker.
+// LaunchClientCertificates The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+// browsers present no certificates.
 type LaunchClientCertificates = []LaunchClientCertificate
 
 // LaunchProxy A proxy with its credentials, for the worker; null if there is none.
@@ -3108,7 +3109,7 @@ type ProfileClientCertificate struct {
 	// Example: https://intranet.example:8443
 	Origin externalRef0.ClientCertificateOrigin `json:"origin"`
 
-	// Subject The distinguished name of the subject.
+	// Subject The distinguished name of the subject, truncated if it is longer.
 	Subject string `json:"subject"`
 }
 
@@ -3130,7 +3131,8 @@ type ProfileConfig struct {
 	// profile. A launch with certificate authorities starts a new browser.
 	CaCertificates externalRef0.CaCertificates `json:"caCertificates"`
 
-	// ClientCertificates The client certificates of a profile with their keys, for the worker.
+	// ClientCertificates The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+	// browsers present no certificates.
 	ClientCertificates LaunchClientCertificates `json:"clientCertificates"`
 
 	// ColorScheme The value of `prefers-color-scheme`.

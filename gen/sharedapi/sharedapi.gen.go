@@ -493,8 +493,8 @@ type CaCertificate = string
 // profile. A launch with certificate authorities starts a new browser.
 type CaCertificates = []CaCertificate
 
-// ClientCertificate A client certificate for one origin: `cert` and `key`, or `pfx`. Keys are never returned. An update of a profile can
-// omit both for an origin that has a certificate, which is kept then.
+// ClientCertificate A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+// An update of a profile can name only the origin to keep the certificate that is stored for it.
 //
 // Example: {"origin":"https://intranet.example","passphrase":"not-shown-again","pfx":"MIIKX..."}
 type ClientCertificate struct {

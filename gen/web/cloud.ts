@@ -2220,8 +2220,8 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
-         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. Keys are never returned. An update of a profile can
-         *     omit both for an origin that has a certificate, which is kept then.
+         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+         *     An update of a profile can name only the origin to keep the certificate that is stored for it.
          * @example {
          *       "origin": "https://intranet.example",
          *       "passphrase": "not-shown-again",
@@ -2827,7 +2827,10 @@ export interface components {
             key: string;
             origin: components["schemas"]["ClientCertificateOrigin"];
         };
-        /** @description The client certificates of a profile with their keys, for the worker. */
+        /**
+         * @description The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+         *     browsers present no certificates.
+         */
         LaunchClientCertificates: components["schemas"]["LaunchClientCertificate"][];
         /** @description A proxy with its credentials, for the worker; null if there is none. */
         LaunchProxy: {
@@ -3607,7 +3610,7 @@ export interface components {
         ProfileClientCertificate: {
             expiresAt: components["schemas"]["Timestamp"];
             origin: components["schemas"]["ClientCertificateOrigin"];
-            /** @description The distinguished name of the subject. */
+            /** @description The distinguished name of the subject, truncated if it is longer. */
             subject: string;
         };
         /** @description The client certificates of a profile, without their keys. */

@@ -2282,8 +2282,8 @@ export interface components {
             name: string;
         } | null;
         /**
-         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. Keys are never returned. An update of a profile can
-         *     omit both for an origin that has a certificate, which is kept then.
+         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+         *     An update of a profile can name only the origin to keep the certificate that is stored for it.
          * @example {
          *       "origin": "https://intranet.example",
          *       "passphrase": "not-shown-again",
