@@ -9,12 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
