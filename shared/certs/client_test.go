@@ -53,6 +53,7 @@ func TestClientInput_Decode(t *testing.T) {
 		{"PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: key}, "", "", 1},
 		{"PEM with the chain", certs.ClientInput{Origin: origin + ":8443", Cert: cert + authority.PEM(), Key: key}, "", "", 2},
 		{"encrypted PKCS #8", certs.ClientInput{Origin: origin, Cert: cert, Key: encrypted, Passphrase: "secret"}, "", "", 1},
+		{"encrypted with scrypt", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.ScryptKey(t, robot, "secret"), Passphrase: "secret"}, "", "", 1},
 		{"encrypted PEM", certs.ClientInput{Origin: origin, Cert: cert, Key: string(pem.EncodeToMemory(old)), Passphrase: "secret"}, "", "", 1},
 		{"PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "secret"}, "", "", 2},
 		{"old PKCS #12", certs.ClientInput{Origin: origin, PFX: file(pkcs12.LegacyRC2), Passphrase: "secret"}, "", "", 2},
@@ -69,6 +70,7 @@ func TestClientInput_Decode(t *testing.T) {
 		{"wrong passphrase of a file", certs.ClientInput{Origin: origin, PFX: file(pkcs12.Modern), Passphrase: "wrong"}, "passphrase", "does not decrypt", 0},
 		{"no base64", certs.ClientInput{Origin: origin, PFX: "?"}, "pfx", "must be base64", 0},
 		{"no file", certs.ClientInput{Origin: origin, PFX: "AAAA"}, "pfx", "must be a PKCS #12 file", 0},
+		{"huge", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.HugeKey(t, robot, "secret"), Passphrase: "secret"}, "passphrase", "too much computation", 0},
 		{"endless", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.EndlessKey(t, robot, "secret"), Passphrase: "secret"}, "passphrase", "too much computation", 0},
 	} {
 		client, problems := tc.in.Decode(t.Context())

@@ -26,7 +26,7 @@ const DecryptCommand = "decrypt-certificate"
 const (
 	decryptTimeout = 10 * time.Second
 	decryptCPU     = 2         // seconds
-	decryptMemory  = 512 << 20 // bytes
+	decryptMemory  = 256 << 20 // bytes, for Go itself and for derivations with up to 64 MiB
 )
 
 const encryptedKey = "ENCRYPTED PRIVATE KEY"

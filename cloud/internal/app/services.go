@@ -159,7 +159,7 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 const tracesTimeout = 5 * time.Second
 
 // maxDecryptions is how many requests decrypt keys of client certificates at once, each with
-// up to 512 MiB of memory.
+// up to 256 MiB of memory.
 const maxDecryptions = 1
 
 // close closes the services that were opened.
