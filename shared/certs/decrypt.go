@@ -26,7 +26,7 @@ const DecryptCommand = "decrypt-certificate"
 const (
 	decryptTimeout = 10 * time.Second
 	decryptCPU     = 2         // seconds
-	decryptMemory  = 256 << 20 // bytes, for Go itself and for derivations with up to 64 MiB
+	decryptMemory  = 256 << 20 // bytes: derivations of OpenSSL need up to 32 MiB, the rest is for Go itself
 )
 
 const encryptedKey = "ENCRYPTED PRIVATE KEY"

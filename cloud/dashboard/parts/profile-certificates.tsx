@@ -40,7 +40,9 @@ function CertificateTable({
             <th scope="col">{certificates.origin}</th>
             <th scope="col">{certificates.subject}</th>
             <th scope="col">{certificates.expires}</th>
-            <th scope="col" />
+            <th scope="col">
+              <span class="visually-hidden">{certificates.remove}</span>
+            </th>
           </tr>
         </thead>
         <tbody>

@@ -39,8 +39,7 @@ func newCheckedCloud(t *testing.T, dsn string) checkedCloud {
 	token := h.signIn(t, v, "owner")
 	// A proxy password, a client certificate, an idempotency answer and a queued mail.
 	for _, request := range []struct{ path, body string }{
-		{"/v1/profiles", `{"name": "P", "browserVersion": 156, "proxy": {"server": "http://proxy.example.com:3128", "username": "u", "password": "p"},
-			"clientCertificates": [` + newClientCertificate(t).json() + `]}`},
+		{"/v1/profiles", `{"name": "P", "browserVersion": 156, "proxy": {"server": "http://proxy.example.com:3128", "username": "u", "password": "p"}, "clientCertificates": [` + newClientCertificate(t).json() + `]}`},
 		{"/v1/organizations/" + v["organizationId"] + "/members/invite", `{"email": "someone@example.com", "role": "member"}`},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+request.path, strings.NewReader(request.body))
@@ -132,10 +131,8 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 9) WHERE proxy_secret IS NOT NULL`,
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 1) WHERE proxy_secret IS NOT NULL`,
 			"unknown key 9"},
-		{"client certificates can be decrypted",
-			`UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 9) WHERE client_certificate_secret IS NOT NULL`,
-			`UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 1) WHERE client_certificate_secret IS NOT NULL`,
-			"unknown key 9"},
+		{"client certificates can be decrypted", `UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 9) WHERE client_certificate_secret IS NOT NULL`,
+			`UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 1) WHERE client_certificate_secret IS NOT NULL`, "unknown key 9"},
 		{"profile data keys can be decrypted",
 			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 9)`,
 			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 1)`,
