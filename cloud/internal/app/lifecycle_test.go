@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -121,7 +122,9 @@ func (l *lifecycle) workers() {
 	boot, session := uuid.Must(uuid.NewV7()).String(), uuid.NewString()
 	worker := `"machineId": "worker-1", "bootId": "` + boot + `", "sessionId": "`
 	// The stored answer contains the proxy password and the key of the client certificate.
-	l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
+	granted := l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
+	l.must(strings.Contains(fmt.Sprint(granted.in("profileConfig")["clientCertificates"]), l.secrets["key of the second client certificate"]),
+		"the worker does not get the key of the client certificate")
 	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
 	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
 	l.do("GET", "/v1/profiles/"+id+"/config", "")
