@@ -729,6 +729,8 @@ CREATE TABLE public.profiles (
     created_by uuid,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    client_certificates jsonb,
+    client_certificate_secret bytea,
     CONSTRAINT profiles_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT profiles_given_up CHECK ((ephemeral OR (given_up_at IS NULL))),
     CONSTRAINT profiles_version_known CHECK ((ephemeral OR (browser_version IS NOT NULL)))
@@ -749,6 +751,10 @@ COMMENT ON COLUMN public.profiles.version IS 'Incremented by each update; served
 COMMENT ON COLUMN public.profiles.ephemeral IS 'Created for one launch and deleted with it. Not listed, but counted towards the profile limit unless given_up_at is set.';
 
 COMMENT ON COLUMN public.profiles.given_up_at IS 'When the slot of this ephemeral profile''s launch was reclaimed. The profile is kept, uncounted, in case the session turns out to be running.';
+
+COMMENT ON COLUMN public.profiles.client_certificates IS 'The origin, subject and expiry of each client certificate; null for none.';
+
+COMMENT ON COLUMN public.profiles.client_certificate_secret IS 'The client certificates with their keys, encrypted with this organization, profile and column as associated data; null for none.';
 
 CREATE TABLE public.schema_compatibility (
     one_row boolean DEFAULT true NOT NULL,

@@ -1572,6 +1572,12 @@ type CreateProfileRequest struct {
 	// profile. A launch with certificate authorities starts a new browser.
 	CaCertificates *externalRef0.CaCertificates `json:"caCertificates,omitempty"`
 
+	// ClientCertificates Certificates with which the browser authenticates itself to servers, each for one origin. They are presented without
+	// a dialog, and only to servers of the origin whose certificate is valid (with `ignoreHTTPSErrors`, to any server of the
+	// origin). Pages of these origins show a certificate of the worker instead of that of the server. A launch that omits
+	// the list in `browser` uses the list of the profile. A launch with client certificates starts a new browser.
+	ClientCertificates *externalRef0.ClientCertificates `json:"clientCertificates,omitempty"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
@@ -2136,6 +2142,24 @@ type InvoiceSortField string
 //
 // Without a payment provider, invoices are always `paid`, because payment is arranged outside of the service.
 type InvoiceStatus string
+
+// LaunchClientCertificate A client certificate with its key, for the worker.
+type LaunchClientCertificate struct {
+	// Cert The certificate and those of its issuers in PEM format.
+	Cert string `json:"cert"`
+
+	// Key The private key in PEM format, not encrypted.
+	Key string `json:"key"`
+
+	// Origin An origin with https, without a path.
+	//
+	// Example: https://intranet.example:8443
+	Origin externalRef0.ClientCertificateOrigin `json:"origin"`
+}
+
+// LaunchClientCertificates The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+// browsers present no certificates.
+type LaunchClientCertificates = []LaunchClientCertificate
 
 // LaunchProxy A proxy with its credentials, for the worker; null if there is none.
 type LaunchProxy struct {
@@ -2882,6 +2906,9 @@ type Profile struct {
 	// profile. A launch with certificate authorities starts a new browser.
 	CaCertificates externalRef0.CaCertificates `json:"caCertificates"`
 
+	// ClientCertificates The client certificates of a profile, without their keys.
+	ClientCertificates ProfileClientCertificates `json:"clientCertificates"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
@@ -3068,6 +3095,27 @@ type Profile struct {
 	WindowsVersion *externalRef0.WindowsVersion `json:"windowsVersion"`
 }
 
+// ProfileClientCertificate A client certificate of a profile, without its key.
+//
+// Example: {"expiresAt":"2027-11-21T10:15:00Z","origin":"https://intranet.example","subject":"CN=robot,O=Example"}
+type ProfileClientCertificate struct {
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
+
+	// Origin An origin with https, without a path.
+	//
+	// Example: https://intranet.example:8443
+	Origin externalRef0.ClientCertificateOrigin `json:"origin"`
+
+	// Subject The distinguished name of the subject, truncated if it is longer.
+	Subject string `json:"subject"`
+}
+
+// ProfileClientCertificates The client certificates of a profile, without their keys.
+type ProfileClientCertificates = []ProfileClientCertificate
+
 // ProfileConfig The settings that a worker needs to launch a profile.
 type ProfileConfig struct {
 	// Args Additional command-line switches of the browser.
@@ -3082,6 +3130,10 @@ type ProfileConfig struct {
 	// certificates for another host, and expired ones. A launch that omits the list in `browser` uses the list of the
 	// profile. A launch with certificate authorities starts a new browser.
 	CaCertificates externalRef0.CaCertificates `json:"caCertificates"`
+
+	// ClientCertificates The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+	// browsers present no certificates.
+	ClientCertificates LaunchClientCertificates `json:"clientCertificates"`
 
 	// ColorScheme The value of `prefers-color-scheme`.
 	//

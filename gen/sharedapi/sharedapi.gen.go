@@ -493,6 +493,40 @@ type CaCertificate = string
 // profile. A launch with certificate authorities starts a new browser.
 type CaCertificates = []CaCertificate
 
+// ClientCertificate A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+// An update of a profile can name only the origin to keep the certificate that is stored for it.
+//
+// Example: {"origin":"https://intranet.example","passphrase":"not-shown-again","pfx":"MIIKX..."}
+type ClientCertificate struct {
+	// Cert The certificate in PEM format, and those of its issuers, if servers need them.
+	Cert *string `json:"cert,omitempty"`
+
+	// Key The private key in PEM format.
+	Key *string `json:"key,omitempty"`
+
+	// Origin An origin with https, without a path.
+	//
+	// Example: https://intranet.example:8443
+	Origin ClientCertificateOrigin `json:"origin"`
+
+	// Passphrase The passphrase of `key` or `pfx`, if it is encrypted.
+	Passphrase *string `json:"passphrase,omitempty"`
+
+	// Pfx A PKCS #12 file with the certificate and the private key, in base64.
+	Pfx *string `json:"pfx,omitempty"`
+}
+
+// ClientCertificateOrigin An origin with https, without a path.
+//
+// Example: https://intranet.example:8443
+type ClientCertificateOrigin = string
+
+// ClientCertificates Certificates with which the browser authenticates itself to servers, each for one origin. They are presented without
+// a dialog, and only to servers of the origin whose certificate is valid (with `ignoreHTTPSErrors`, to any server of the
+// origin). Pages of these origins show a certificate of the worker instead of that of the server. A launch that omits
+// the list in `browser` uses the list of the profile. A launch with client certificates starts a new browser.
+type ClientCertificates = []ClientCertificate
+
 // ColorScheme The value of `prefers-color-scheme`.
 //
 // Example: dark

@@ -2219,6 +2219,47 @@ export interface components {
             data: components["schemas"]["ChromiumReleaseList"];
             success: components["schemas"]["True"];
         };
+        /**
+         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+         *     An update of a profile can name only the origin to keep the certificate that is stored for it.
+         * @example {
+         *       "origin": "https://intranet.example",
+         *       "passphrase": "not-shown-again",
+         *       "pfx": "MIIKX..."
+         *     }
+         */
+        ClientCertificate: {
+            /** @description The certificate in PEM format, and those of its issuers, if servers need them. */
+            cert?: string;
+            /**
+             * Format: password
+             * @description The private key in PEM format.
+             */
+            key?: string;
+            origin: components["schemas"]["ClientCertificateOrigin"];
+            /**
+             * Format: password
+             * @description The passphrase of `key` or `pfx`, if it is encrypted.
+             */
+            passphrase?: string;
+            /**
+             * Format: password
+             * @description A PKCS #12 file with the certificate and the private key, in base64.
+             */
+            pfx?: string;
+        };
+        /**
+         * @description An origin with https, without a path.
+         * @example https://intranet.example:8443
+         */
+        ClientCertificateOrigin: string;
+        /**
+         * @description Certificates with which the browser authenticates itself to servers, each for one origin. They are presented without
+         *     a dialog, and only to servers of the origin whose certificate is valid (with `ignoreHTTPSErrors`, to any server of the
+         *     origin). Pages of these origins show a certificate of the worker instead of that of the server. A launch that omits
+         *     the list in `browser` uses the list of the profile. A launch with client certificates starts a new browser.
+         */
+        ClientCertificates: components["schemas"]["ClientCertificate"][];
         /** @description The health of the service. */
         CloudHealth: {
             contractVersion: components["schemas"]["ContractVersion"];
@@ -2311,6 +2352,7 @@ export interface components {
             args?: components["schemas"]["NonEmptyBrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
             caCertificates?: components["schemas"]["CaCertificates"];
+            clientCertificates?: components["schemas"]["ClientCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
@@ -2777,6 +2819,19 @@ export interface components {
          * @enum {string}
          */
         InvoiceStatus: "open" | "paid" | "uncollectible" | "void";
+        /** @description A client certificate with its key, for the worker. */
+        LaunchClientCertificate: {
+            /** @description The certificate and those of its issuers in PEM format. */
+            cert: string;
+            /** @description The private key in PEM format, not encrypted. */
+            key: string;
+            origin: components["schemas"]["ClientCertificateOrigin"];
+        };
+        /**
+         * @description The client certificates of a profile with their keys, for the worker. A worker of an earlier version ignores them, and its
+         *     browsers present no certificates.
+         */
+        LaunchClientCertificates: components["schemas"]["LaunchClientCertificate"][];
         /** @description A proxy with its credentials, for the worker; null if there is none. */
         LaunchProxy: {
             bypass: components["schemas"]["ProxyBypass"];
@@ -3497,6 +3552,7 @@ export interface components {
             args: components["schemas"]["BrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
             caCertificates: components["schemas"]["CaCertificates"];
+            clientCertificates: components["schemas"]["ProfileClientCertificates"];
             colorScheme: components["schemas"]["ColorScheme"];
             createdAt: components["schemas"]["Timestamp"];
             createdBy: components["schemas"]["UuidOrNull"];
@@ -3543,11 +3599,28 @@ export interface components {
             viewport: components["schemas"]["SizeOrNull"];
             windowsVersion: components["schemas"]["WindowsVersion"];
         };
+        /**
+         * @description A client certificate of a profile, without its key.
+         * @example {
+         *       "expiresAt": "2027-11-21T10:15:00Z",
+         *       "origin": "https://intranet.example",
+         *       "subject": "CN=robot,O=Example"
+         *     }
+         */
+        ProfileClientCertificate: {
+            expiresAt: components["schemas"]["Timestamp"];
+            origin: components["schemas"]["ClientCertificateOrigin"];
+            /** @description The distinguished name of the subject, truncated if it is longer. */
+            subject: string;
+        };
+        /** @description The client certificates of a profile, without their keys. */
+        ProfileClientCertificates: components["schemas"]["ProfileClientCertificate"][];
         /** @description The settings that a worker needs to launch a profile. */
         ProfileConfig: {
             args: components["schemas"]["BrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
             caCertificates: components["schemas"]["CaCertificates"];
+            clientCertificates: components["schemas"]["LaunchClientCertificates"];
             colorScheme: components["schemas"]["ColorScheme"];
             deviceScaleFactor: components["schemas"]["DeviceScaleFactor"];
             /** @description Whether the profile exists only for one launch. */
@@ -4330,6 +4403,7 @@ export interface components {
             args?: components["schemas"]["BrowserArgs"];
             browserVersion?: components["schemas"]["BrowserVersion"];
             caCertificates?: components["schemas"]["CaCertificates"];
+            clientCertificates?: components["schemas"]["ClientCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
@@ -7549,6 +7623,7 @@ export interface operations {
                      *           "args": [],
                      *           "browserVersion": 156,
                      *           "caCertificates": [],
+                     *           "clientCertificates": [],
                      *           "colorScheme": null,
                      *           "deviceScaleFactor": null,
                      *           "ephemeral": false,
@@ -9338,6 +9413,7 @@ export interface operations {
                      *             "args": [],
                      *             "browserVersion": 156,
                      *             "caCertificates": [],
+                     *             "clientCertificates": [],
                      *             "colorScheme": null,
                      *             "createdAt": "2026-11-21T10:15:00Z",
                      *             "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9477,6 +9553,7 @@ export interface operations {
                      *         "args": [],
                      *         "browserVersion": 156,
                      *         "caCertificates": [],
+                     *         "clientCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9627,6 +9704,7 @@ export interface operations {
                      *         "args": [],
                      *         "browserVersion": 156,
                      *         "caCertificates": [],
+                     *         "clientCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9784,6 +9862,7 @@ export interface operations {
                      *         "args": [],
                      *         "browserVersion": 156,
                      *         "caCertificates": [],
+                     *         "clientCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
@@ -9881,6 +9960,7 @@ export interface operations {
                      *         "args": [],
                      *         "browserVersion": 156,
                      *         "caCertificates": [],
+                     *         "clientCertificates": [],
                      *         "colorScheme": null,
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
@@ -10278,6 +10358,7 @@ export interface operations {
                      *         "args": [],
                      *         "browserVersion": 156,
                      *         "caCertificates": [],
+                     *         "clientCertificates": [],
                      *         "colorScheme": null,
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",

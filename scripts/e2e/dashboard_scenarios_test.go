@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
@@ -141,7 +143,11 @@ func (e dashboardTest) testKeyRotation(t *testing.T) {
 
 func (e dashboardTest) testProfiles(t *testing.T) {
 	a := e.cloud.signUp(t)
-	e.run(t, "profiles", map[string]any{"user": a.credentials(), "version": e.worker.newestVersion(t)})
+	robot := certtest.NewAuthority(t, "Clients").Issue(t, "robot", time.Now().Add(time.Hour))
+	e.run(t, "profiles", map[string]any{
+		"user": a.credentials(), "version": e.worker.newestVersion(t),
+		"certificate": certtest.PEM(robot.Leaf), "key": certtest.EncryptedKey(t, robot, "passphrase"), "passphrase": "passphrase",
+	})
 }
 
 // testTenants opens every page as another tenant: nothing of the first may be visible.

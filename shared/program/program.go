@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/env"
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -62,6 +63,9 @@ type Program[C any] struct {
 // Main runs the command in args and returns the exit status: 0 on success, 1 if
 // the command failed, 2 if args are invalid.
 func (p Program[C]) Main(args []string) int {
+	if len(args) == 1 && args[0] == certs.DecryptCommand { // of this program itself
+		return certs.DecryptMain(os.Stdin, p.Out)
+	}
 	words, wantsHelp := cutHelp(args)
 	if !wantsHelp && len(words) == 0 {
 		words = []string{p.Commands[0].Name}

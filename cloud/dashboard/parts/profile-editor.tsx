@@ -238,7 +238,11 @@ function useProfileForm(start: Start, draftKey: string, onConflict: () => void) 
     // After the form has taken the saved values as clean. What was typed meanwhile stays.
     setTimeout(() => {
       if (equal(now.current, values)) form.reset(profileValues(updated));
-      else if (now.current.proxy.password === values.proxy.password) form.set("proxy.password", "");
+      else {
+        if (now.current.proxy.password === values.proxy.password) form.set("proxy.password", "");
+        if (equal(now.current.clientCertificates, values.clientCertificates))
+          form.set("clientCertificates", updated.clientCertificates);
+      }
     });
   };
   const form = useForm<ProfileValues>({

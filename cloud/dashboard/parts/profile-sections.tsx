@@ -21,6 +21,7 @@ import {
   SuggestField,
   type ProfileForm,
 } from "./profile-fields";
+import { ClientCertificatesField } from "./profile-certificates";
 import type { Profile } from "./profile-data";
 import { devices, locales, osNames, timeZones } from "./profile-options";
 
@@ -278,6 +279,7 @@ export function NetworkSection({ form, stored }: { form: ProfileForm; stored: Pr
       </Group>
       <PairsField form={form} name="extraHTTPHeaders" label={fields.extraHTTPHeaders} hint={hints.headers} />
       <TextArea form={form} name="caCertificates" label={fields.caCertificates} hint={hints.caCertificates} rows={3} />
+      <ClientCertificatesField form={form} />
     </Section>
   );
 }

@@ -51,9 +51,13 @@ export type ProfileValues = {
   maxDurationSeconds: number | undefined;
   /** PEM, one after the other. */
   caCertificates: string;
+  clientCertificates: ClientCertificateValues[];
   persist: boolean;
   metadata: Record<string, string>;
 };
+
+/** A client certificate that was added, or a stored one, which has a subject but no key. */
+export type ClientCertificateValues = Schema<"ClientCertificate"> & Partial<Schema<"ProfileClientCertificate">>;
 
 type SizeValues = { width: number | undefined; height: number | undefined };
 type Flag = "true" | "false" | undefined;
@@ -110,6 +114,7 @@ export function profileValues(from: Partial<Profile> & { browserVersion?: number
     idleTimeoutSeconds: from.idleTimeoutSeconds ?? undefined,
     maxDurationSeconds: from.maxDurationSeconds ?? undefined,
     caCertificates: (from.caCertificates ?? []).join("\n"),
+    clientCertificates: from.clientCertificates ?? [],
     persist: from.persist ?? false,
     metadata: from.metadata ?? {},
   };
@@ -162,12 +167,17 @@ export function createBody(values: ProfileValues): CreateBody {
     args: linesOf(values.args),
     startUrls: linesOf(values.startUrls),
     caCertificates: certificatesOf(values.caCertificates),
+    clientCertificates: values.clientCertificates.map(({ subject: _, expiresAt: __, ...sent }) => withoutEmpties(sent)),
     persist: values.persist || undefined,
   }) as CreateBody;
 }
 
-/** Returns the body of createProfile for a stored profile. It has neither an id nor the proxy password. */
-export const exportBody = (profile: Profile): CreateBody => createBody(profileValues(profile));
+/**
+ * Returns the body of createProfile for a stored profile. It has neither an id nor the proxy password, and no client
+ * certificates, because their keys are not known.
+ */
+export const exportBody = (profile: Profile): CreateBody =>
+  createBody({ ...profileValues(profile), clientCertificates: [] });
 
 /** What a patch sends to clear a field. Other fields are cleared by null. */
 const cleared: Json = {
@@ -178,6 +188,7 @@ const cleared: Json = {
   startUrls: [],
   record: [],
   caCertificates: [],
+  clientCertificates: [],
   extraHTTPHeaders: {},
   metadata: {},
   persist: false,
@@ -194,7 +205,7 @@ export function equal(a: unknown, b: unknown): boolean {
 
 /** Returns the body of updateProfile: what differs from the base, and an empty object if nothing does. */
 export function patchBody(base: Profile, values: ProfileValues): Json {
-  const before = exportBody(base) as Json;
+  const before = createBody(profileValues(base)) as Json;
   const after = createBody(values) as Json;
   const patch: Json = {};
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
@@ -258,6 +269,6 @@ export function changesBetween(before: Profile, now: Profile, patch: Json): Chan
 }
 
 function comparable(profile: Profile): Json {
-  const body = exportBody(profile) as Json;
-  return profile.proxy ? { ...body, proxy: profile.proxy } : body;
+  const { proxy, clientCertificates } = profile;
+  return withoutEmpties({ ...exportBody(profile), proxy, clientCertificates });
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -102,21 +103,28 @@ func (l *lifecycle) organization() (orgID string) {
 	return orgID
 }
 
-// workers creates profiles with proxy passwords and reads them as a worker.
+// workers creates profiles with proxy passwords and client certificates, and reads them as a worker.
 func (l *lifecycle) workers() {
 	proxy := func(name string) string {
 		return `{"server": "http://proxy.example.com:3128", "username": "robot", "password": "` + l.password(name) + `"}`
 	}
-	body := `{"name": "Checkout", "browserVersion": 156, "proxy": ` + proxy("first proxy") + `}`
+	client := func(name string) string {
+		issued := newClientCertificate(l.t)
+		l.secret("key of the "+name+" client certificate", strings.Split(issued.key, "\n")[1])
+		return `"clientCertificates": [` + issued.json() + `]`
+	}
+	body := `{"name": "Checkout", "browserVersion": 156, "proxy": ` + proxy("first proxy") + `, ` + client("first") + `}`
 	created := l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five")
 	l.do("POST", "/v1/profiles", body, "Idempotency-Key", "five") // a replayed answer
 	id := created.text("id")
 	l.do("POST", "/v1/profiles/"+id+"/duplicate", `{}`, "Idempotency-Key", "six")
-	l.do("PATCH", "/v1/profiles/"+id, `{"proxy": `+proxy("second proxy")+`}`)
+	l.do("PATCH", "/v1/profiles/"+id, `{"proxy": `+proxy("second proxy")+`, `+client("second")+`}`)
 	boot, session := uuid.Must(uuid.NewV7()).String(), uuid.NewString()
 	worker := `"machineId": "worker-1", "bootId": "` + boot + `", "sessionId": "`
-	// The stored answer contains the proxy password.
-	l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
+	// The stored answer contains the proxy password and the key of the client certificate.
+	granted := l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
+	l.must(strings.Contains(fmt.Sprint(granted.in("profileConfig")["clientCertificates"]), l.secrets["key of the second client certificate"]),
+		"the worker does not get the key of the client certificate")
 	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
 	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
 	l.do("GET", "/v1/profiles/"+id+"/config", "")

@@ -184,6 +184,7 @@ func checkSecrets(ctx context.Context, config Config, system *sqlx.DB, logger *s
 		check func() (int, []error, error)
 	}{
 		{"proxy passwords can be decrypted", func() (int, []error, error) { return profile.CheckPasswords(ctx, system, box) }},
+		{"client certificates can be decrypted", func() (int, []error, error) { return profile.CheckCertificates(ctx, system, box) }},
 		{"profile data keys can be decrypted", func() (int, []error, error) { return profiledata.CheckKeys(ctx, system, box) }},
 		{"queued mail can be decrypted", func() (int, []error, error) { return mail.CheckQueued(ctx, system, box) }},
 		{"stored answers can be decrypted", func() (int, []error, error) { return idempotency.CheckAnswers(ctx, system, box) }},

@@ -37,9 +37,9 @@ func newCheckedCloud(t *testing.T, dsn string) checkedCloud {
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))
 	token := h.signIn(t, v, "owner")
-	// A proxy password, an idempotency answer and a queued mail.
+	// A proxy password, a client certificate, an idempotency answer and a queued mail.
 	for _, request := range []struct{ path, body string }{
-		{"/v1/profiles", `{"name": "P", "browserVersion": 156, "proxy": {"server": "http://proxy.example.com:3128", "username": "u", "password": "p"}}`},
+		{"/v1/profiles", `{"name": "P", "browserVersion": 156, "proxy": {"server": "http://proxy.example.com:3128", "username": "u", "password": "p"}, "clientCertificates": [` + newClientCertificate(t).json() + `]}`},
 		{"/v1/organizations/" + v["organizationId"] + "/members/invite", `{"email": "someone@example.com", "role": "member"}`},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+request.path, strings.NewReader(request.body))
@@ -100,7 +100,7 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			t.Errorf("a valid database: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 9 {
+	if status != 0 || len(found) != 10 {
 		t.Fatalf("a valid database: status %d, %d checks", status, len(found))
 	}
 	if text := h.shell.run("restore-check"); !regexp.MustCompile(`(?m)^CHECK +RESULT +CHECKED +FAILED +DETAIL\nschema version +ok +0 +0 +version \d`).MatchString(text) {
@@ -131,6 +131,8 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 9) WHERE proxy_secret IS NOT NULL`,
 			`UPDATE profiles SET proxy_secret = set_byte(proxy_secret, 0, 1) WHERE proxy_secret IS NOT NULL`,
 			"unknown key 9"},
+		{"client certificates can be decrypted", `UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 9) WHERE client_certificate_secret IS NOT NULL`,
+			`UPDATE profiles SET client_certificate_secret = set_byte(client_certificate_secret, 0, 1) WHERE client_certificate_secret IS NOT NULL`, "unknown key 9"},
 		{"profile data keys can be decrypted",
 			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 9)`,
 			`UPDATE profile_data_keys SET key_secret = set_byte(key_secret, 0, 1)`,
@@ -172,7 +174,7 @@ func TestRestoreCheck_NeedsTheKeysOfTheBackup(t *testing.T) {
 	h.shell.environ["SECRET_KEYS"] = "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 32)))
 	for _, want := range []string{"the secret can't be decrypted", "SECRET_KEYS is not set, and "} {
 		status, found := h.shell.restoreCheck()
-		for _, name := range []string{"proxy passwords can be decrypted", "profile data keys can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
+		for _, name := range []string{"proxy passwords can be decrypted", "client certificates can be decrypted", "profile data keys can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
 			if c := found[name]; status != 1 || c.OK || c.Failed != c.Checked || !strings.Contains(c.Detail, want) {
 				t.Errorf("status %d, %+v, want %q", status, c, want)
 			}
@@ -227,7 +229,7 @@ func TestRestoreCheck_PassesAfterDumpAndRestore(t *testing.T) {
 			t.Errorf("after the restore: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 9 {
+	if status != 0 || len(found) != 10 {
 		t.Errorf("after the restore: status %d, %d checks", status, len(found))
 	}
 	// The restored cloud continues: the session still has its slot.

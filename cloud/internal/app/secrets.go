@@ -16,7 +16,7 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "secrets", Summary: "Manage encryption keys",
 		Commands: []program.Command[Config]{{
-			Name: "rotate", Summary: "Re-encrypt all proxy passwords and profile data keys with the first of SECRET_KEYS",
+			Name: "rotate", Summary: "Re-encrypt all proxy passwords, client certificates and profile data keys with the first of SECRET_KEYS",
 			Detail: "To replace a key: 1. Add the new key as second of SECRET_KEYS and restart all replicas, so that every replica can\n" +
 				"decrypt with it. 2. Move the new key to the first place and restart all replicas. 3. Run this command. 4. Remove\n" +
 				"the old key once RETENTION_IDEMPOTENCY has passed (24h by default) and the mail queued before step 2 has been\n" +
@@ -27,7 +27,7 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 					if err != nil {
 						return err
 					}
-					n, err := profile.ReencryptPasswords(ctx, pools.system, box)
+					n, err := profile.ReencryptSecrets(ctx, pools.system, box)
 					if err != nil {
 						return err
 					}
@@ -35,7 +35,7 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 					if err != nil {
 						return err
 					}
-					_, err = fmt.Fprintf(out, "Re-encrypted %d proxy passwords and %d profile data keys\n", n, keys)
+					_, err = fmt.Fprintf(out, "Re-encrypted the secrets of %d profiles and %d profile data keys\n", n, keys)
 					return err
 				})
 			},

@@ -88,6 +88,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.activity = &activity.Feed{DB: pools.tenants, Clock: clock.System{}}
 	p.profiles = &profile.Service{
 		DB: pools.tenants, System: pools.system, ConfigDB: pools.configs, Clock: clock.System{}, Sealer: box, Limits: profileLimits{p.plans}, Recorder: p.audit,
+		Decryptions: make(chan struct{}, maxDecryptions),
 	}
 	p.profileData = &profiledata.Service{DB: pools.tenants, System: pools.system, Sealer: box, Recorder: p.audit}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
@@ -156,6 +157,10 @@ func openCatalog(ctx context.Context, config Config, pool *sqlx.DB) (*catalog.Se
 
 // tracesTimeout is the timeout of the export of the last traces.
 const tracesTimeout = 5 * time.Second
+
+// maxDecryptions is how many requests decrypt keys of client certificates at once, each with
+// up to 256 MiB of memory.
+const maxDecryptions = 1
 
 // close closes the services that were opened.
 func (p *services) close() error {

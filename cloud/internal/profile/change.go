@@ -9,16 +9,22 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 )
 
 // Update applies a JSON merge patch that passed the document's validation: absent
 // fields stay unchanged, null clears, proxy is merged field by field, lists and maps
-// are replaced. A new proxy server clears the password unless the patch contains one.
+// are replaced. A new proxy server clears the password unless the patch contains one. A
+// client certificate of which the patch names only the origin is kept.
 // Returns Conflict if ifMatch is set and is not the current version.
 func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int64, patch json.RawMessage) (Profile, error) {
+	certificates, err := s.certificatesOf(ctx, patch)
+	if err != nil {
+		return Profile{}, err
+	}
 	var result Profile
-	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		r, err := find(ctx, tx, orgID, id, true)
 		if err != nil {
 			return err
@@ -26,7 +32,7 @@ func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err := r.checkVersion(ifMatch); err != nil {
 			return err
 		}
-		if err := s.patch(&r, patch); err != nil {
+		if err := s.patch(&r, patch, certificates); err != nil {
 			return err
 		}
 		if err := r.update(ctx, tx); err != nil {
@@ -45,7 +51,7 @@ func (s *Service) Update(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 	return result, err
 }
 
-func (s *Service) patch(r *row, patch json.RawMessage) error {
+func (s *Service) patch(r *row, patch json.RawMessage, certificates *[]certs.Client) error {
 	p, err := r.profile()
 	if err != nil {
 		return err
@@ -54,7 +60,11 @@ func (s *Service) patch(r *row, patch json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := fields.check(""); err != nil {
+	problems, err := r.replaceCertificates(s.Sealer, certificates)
+	if err != nil {
+		return err
+	}
+	if err := fields.check("", problems...); err != nil {
 		return err
 	}
 	if err := r.set(fields); err != nil {

@@ -26,7 +26,7 @@ type ConfigResult struct {
 	Err error
 }
 
-// Config returns what a worker needs to launch a profile, including the proxy password.
+// Config returns what a worker needs to launch a profile, including its secrets.
 // Concurrent callers may share the result, so it must not be modified.
 func (s *Service) Config(ctx context.Context, orgID, id uuid.UUID) (Config, error) {
 	s.configs.once.Do(func() {
@@ -93,5 +93,9 @@ func (s *Service) config(r row) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return Config{Profile: p, ProxyPassword: password}, nil
+	clients, err := r.decryptCertificates(s.Sealer)
+	if err != nil {
+		return Config{}, err
+	}
+	return Config{Profile: p, ProxyPassword: password, ClientKeys: clients}, nil
 }

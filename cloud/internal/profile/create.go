@@ -19,11 +19,18 @@ const (
 // by a LimitError at the profile limit (specification 7.3.1), and NotFound if the
 // organization is deleted meanwhile.
 func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft Draft) (Profile, error) {
-	if err := draft.check(""); err != nil {
+	clients, problems, err := s.decode(ctx, draft.ClientCertificates)
+	if err != nil {
+		return Profile{}, err
+	}
+	if err := draft.check("", problems...); err != nil {
 		return Profile{}, err
 	}
 	r, err := s.newRow(orgID, &createdBy, draft)
 	if err != nil {
+		return Profile{}, err
+	}
+	if err := r.encryptCertificates(s.Sealer, clients); err != nil {
 		return Profile{}, err
 	}
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
@@ -38,8 +45,8 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 	return r.profile()
 }
 
-// Duplicate creates a profile with the same settings, including the proxy
-// password. If name is nil, " (copy)" is appended to the old name. The limit is
+// Duplicate creates a profile with the same settings, including the proxy password and
+// the client certificates. If name is nil, " (copy)" is appended to the old name. The limit is
 // that of Create.
 func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID, name *string) (Profile, error) {
 	var r *row
@@ -56,6 +63,9 @@ func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID,
 			draft.Name = *name
 		}
 		if r, err = s.newRow(orgID, &createdBy, draft); err != nil {
+			return err
+		}
+		if err := s.copyCertificates(r, &source); err != nil {
 			return err
 		}
 		if err := s.insertWithinLimit(ctx, tx, r); err != nil {

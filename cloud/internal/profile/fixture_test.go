@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -15,9 +16,18 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/secret"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 )
+
+// TestMain is also the program that decrypts keys of client certificates.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == certs.DecryptCommand {
+		os.Exit(certs.DecryptMain(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 

@@ -95,13 +95,15 @@ func TestUpdate_StaysWithinOrganization(t *testing.T) {
 	}
 }
 
-func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
+func TestReencryptSecrets_UsesFirstKey(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: Settings{Proxy: &Proxy{Server: "http://proxy.test:3128", Username: new("u")}}},
 			ProxyPassword: new("pass-" + name)})
 	}
 	f.create(Draft{Fields: Fields{Name: "none", BrowserVersion: 156}})
+	robot := newRobot(t)
+	certified := f.create(withClients(robot.input("https://a.example")))
 	older := secret.Key{ID: 1, Bytes: bytes.Repeat([]byte{7}, secret.KeySize)}
 	today := secret.Key{ID: 2, Bytes: bytes.Repeat([]byte{8}, secret.KeySize)}
 	both, err := secret.New(today, older)
@@ -109,7 +111,7 @@ func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	system := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AllRole})
-	if n, err := ReencryptPasswords(t.Context(), system, both); err != nil || n != 2 {
+	if n, err := ReencryptSecrets(t.Context(), system, both); err != nil || n != 3 {
 		t.Errorf("re-encrypted %d, %v", n, err)
 	}
 	alone, err := secret.New(today)
@@ -127,7 +129,13 @@ func TestReencryptPasswords_UsesFirstKey(t *testing.T) {
 			t.Errorf("%s: %v, %v", r.Name, c.ProxyPassword, err)
 		}
 	}
-	if n, err := ReencryptPasswords(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
+	if c, err := f.svc.Config(t.Context(), f.org, certified.ID); err != nil || len(c.ClientKeys) != 1 || c.ClientKeys[0].Key != robot.key {
+		t.Errorf("the client certificates: %v", err)
+	}
+	if n, unreadable, err := CheckCertificates(t.Context(), system, mustBox(t, older)); n != 1 || len(unreadable) != 1 || err != nil {
+		t.Errorf("checked %d with the older key: %v, %v", n, unreadable, err)
+	}
+	if n, err := ReencryptSecrets(t.Context(), system, mustBox(t, older)); err == nil || n != 0 {
 		t.Errorf("without the key: %d, %v", n, err)
 	}
 }

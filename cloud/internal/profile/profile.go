@@ -2,8 +2,8 @@
 // browser. A profile belongs to one organization, and the plan limits the number
 // of profiles.
 //
-// The proxy password is stored encrypted in its own column. It is never part of a
-// Profile; only Config returns it.
+// The proxy password and the keys of client certificates are stored encrypted in columns
+// of their own. They are never part of a Profile; only Config returns them.
 package profile
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/clock"
 )
 
@@ -69,7 +70,8 @@ type Proxy struct {
 	Username *string `json:"username,omitempty"`
 }
 
-// Fields are the fields that a caller may set, except for the proxy password.
+// Fields are the fields that a caller may set, except for the proxy password and the client
+// certificates.
 type Fields struct {
 	Name           string            `json:"name"`
 	Notes          string            `json:"notes"`
@@ -84,7 +86,8 @@ type Fields struct {
 // Draft is the input for a new profile.
 type Draft struct {
 	Fields
-	ProxyPassword *string
+	ProxyPassword      *string
+	ClientCertificates []certs.ClientInput // only for Create
 }
 
 // Profile is a profile as returned to callers.
@@ -92,20 +95,22 @@ type Profile struct {
 	ID             uuid.UUID
 	OrganizationID uuid.UUID
 	Fields
-	HasProxyPassword bool
-	Version          int64 // starts at 1 and increases with every change
-	Ephemeral        bool  // belongs to one launch
-	ActiveSessions   int
-	LastUsedAt       *time.Time
-	CreatedBy        *uuid.UUID
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
+	HasProxyPassword   bool
+	ClientCertificates []ClientCertificate
+	Version            int64 // starts at 1 and increases with every change
+	Ephemeral          bool  // belongs to one launch
+	ActiveSessions     int
+	LastUsedAt         *time.Time
+	CreatedBy          *uuid.UUID
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
 }
 
 // Config is the data that a worker needs to launch a profile.
 type Config struct {
 	Profile
 	ProxyPassword *string
+	ClientKeys    []certs.Client // the client certificates with their keys
 }
 
 // Stats contains usage and limits; a nil limit is unlimited (specification 2.7).
@@ -176,7 +181,8 @@ type Service struct {
 	Sealer       Sealer
 	Limits       Limits
 	LiveSessions LiveSessions
-	Recorder     Recorder // records changes by users; nil records nothing
+	Recorder     Recorder      // records changes by users; nil records nothing
+	Decryptions  chan struct{} // its capacity limits how many requests decrypt keys at once; nil does not
 
 	configs configs
 }

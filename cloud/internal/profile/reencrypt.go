@@ -10,22 +10,26 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// reencryptBatch is the number of proxy passwords re-encrypted per transaction.
+// reencryptBatch is the number of profiles re-encrypted per transaction.
 const reencryptBatch = 500
 
-// ReencryptPasswords re-encrypts the proxy passwords of all organizations with
-// the current key, so that older keys can be removed. It returns their number. A
-// password that cannot be decrypted is an error and stays unchanged.
-func ReencryptPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
+const secretColumns = `id, organization_id, proxy_secret, client_certificate_secret`
+
+// ReencryptSecrets re-encrypts the proxy passwords and client certificates of all
+// organizations with the current key, so that older keys can be removed. It returns the
+// number of their profiles. A secret that cannot be decrypted is an error and stays
+// unchanged.
+func ReencryptSecrets(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
 	for last := uuid.Nil; ; {
 		var rows []row
 		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
 			rows = nil
 			err := tx.SelectContext(ctx, &rows, `
-				SELECT id, organization_id, proxy_secret FROM profiles
-				WHERE id > $1 AND proxy_secret IS NOT NULL ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
+				SELECT `+secretColumns+` FROM profiles
+				WHERE id > $1 AND (proxy_secret IS NOT NULL OR client_certificate_secret IS NOT NULL)
+				ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
 			if err != nil {
-				return fmt.Errorf("read proxy passwords: %w", err)
+				return fmt.Errorf("read the secrets of profiles: %w", err)
 			}
 			for i := range rows {
 				if err := rows[i].reencrypt(ctx, tx, sealer); err != nil {
@@ -48,17 +52,33 @@ func ReencryptPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (to
 // CheckPasswords decrypts the proxy passwords of all organizations. It returns their
 // number, and an error for each that cannot be decrypted.
 func CheckPasswords(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, unreadable []error, err error) {
-	rows, err := system.QueryxContext(ctx, `SELECT id, organization_id, proxy_secret FROM profiles WHERE proxy_secret IS NOT NULL`)
+	return checkSecrets(ctx, system, "proxy_secret", func(r *row) error {
+		_, err := r.decryptPassword(sealer)
+		return err
+	})
+}
+
+// CheckCertificates is CheckPasswords for the client certificates; it returns the number of
+// profiles.
+func CheckCertificates(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, unreadable []error, err error) {
+	return checkSecrets(ctx, system, "client_certificate_secret", func(r *row) error {
+		_, err := r.decryptCertificates(sealer)
+		return err
+	})
+}
+
+func checkSecrets(ctx context.Context, system *sqlx.DB, column string, decrypt func(*row) error) (total int, unreadable []error, err error) {
+	rows, err := system.QueryxContext(ctx, `SELECT `+secretColumns+` FROM profiles WHERE `+column+` IS NOT NULL`)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read proxy passwords: %w", err)
+		return 0, nil, fmt.Errorf("read the secrets of profiles: %w", err)
 	}
 	defer rows.Close()
 	for ; rows.Next(); total++ {
 		var r row
 		if err := rows.StructScan(&r); err != nil {
-			return 0, nil, fmt.Errorf("read proxy passwords: %w", err)
+			return 0, nil, fmt.Errorf("read the secrets of profiles: %w", err)
 		}
-		if _, err := r.decryptPassword(sealer); err != nil {
+		if err := decrypt(&r); err != nil {
 			unreadable = append(unreadable, err)
 		}
 	}
@@ -73,10 +93,17 @@ func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
 	if err := r.encryptPassword(sealer, password); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE profiles SET proxy_secret = $3 WHERE organization_id = $1 AND id = $2`,
-		r.OrganizationID, r.ID, r.ProxySecret)
+	clients, err := r.decryptCertificates(sealer)
 	if err != nil {
-		return fmt.Errorf("write the proxy password of profile %s: %w", r.ID, err)
+		return err
+	}
+	if err := r.encryptCertificates(sealer, clients); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE profiles SET proxy_secret = $3, client_certificate_secret = $4
+		WHERE organization_id = $1 AND id = $2`, r.OrganizationID, r.ID, r.ProxySecret, r.ClientSecret)
+	if err != nil {
+		return fmt.Errorf("write the secrets of profile %s: %w", r.ID, err)
 	}
 	return nil
 }

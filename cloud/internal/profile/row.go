@@ -26,6 +26,8 @@ type row struct {
 	OS             *string        `db:"os"`
 	Settings       string         `db:"settings"`
 	ProxySecret    []byte         `db:"proxy_secret"`
+	Certificates   *string        `db:"client_certificates"`
+	ClientSecret   []byte         `db:"client_certificate_secret"`
 	Persist        bool           `db:"persist"`
 	Metadata       string         `db:"metadata"`
 	Version        int64          `db:"version"`
@@ -36,8 +38,8 @@ type row struct {
 	UpdatedAt      time.Time      `db:"updated_at"`
 }
 
-const columns = `id, organization_id, name, notes, tags, browser_version, os, settings, proxy_secret, persist, metadata,
-	version, ephemeral, last_used_at, created_by, created_at, updated_at`
+const columns = `id, organization_id, name, notes, tags, browser_version, os, settings, proxy_secret, client_certificates,
+	client_certificate_secret, persist, metadata, version, ephemeral, last_used_at, created_by, created_at, updated_at`
 
 // find returns a profile's row, and locks it if lock is set. A profile whose browser
 // version is not set yet is not found.
@@ -59,8 +61,8 @@ func find(ctx context.Context, q sqlx.QueryerContext, orgID, id uuid.UUID, lock 
 
 func (r *row) insert(ctx context.Context, tx *sqlx.Tx) error {
 	_, err := tx.NamedExecContext(ctx, `INSERT INTO profiles (`+columns+`) VALUES (:id, :organization_id, :name, :notes, :tags,
-		:browser_version, :os, :settings, :proxy_secret, :persist, :metadata, :version, :ephemeral, :last_used_at,
-		:created_by, :created_at, :updated_at)`, r)
+		:browser_version, :os, :settings, :proxy_secret, :client_certificates, :client_certificate_secret,
+		:persist, :metadata, :version, :ephemeral, :last_used_at, :created_by, :created_at, :updated_at)`, r)
 	if err != nil {
 		return fmt.Errorf("insert a profile: %w", err)
 	}
@@ -70,6 +72,7 @@ func (r *row) insert(ctx context.Context, tx *sqlx.Tx) error {
 func (r *row) update(ctx context.Context, tx *sqlx.Tx) error {
 	_, err := tx.NamedExecContext(ctx, `UPDATE profiles SET name = :name, notes = :notes, tags = :tags,
 		browser_version = :browser_version, os = :os, settings = :settings, proxy_secret = :proxy_secret,
+		client_certificates = :client_certificates, client_certificate_secret = :client_certificate_secret,
 		persist = :persist, metadata = :metadata, version = :version, updated_at = :updated_at
 		WHERE organization_id = :organization_id AND id = :id`, r)
 	if err != nil {
@@ -118,6 +121,11 @@ func (r *row) profile() (Profile, error) {
 	}
 	if err := json.Unmarshal([]byte(r.Metadata), &p.Metadata); err != nil {
 		return Profile{}, fmt.Errorf("read the metadata of profile %s: %w", r.ID, err)
+	}
+	if r.Certificates != nil {
+		if err := json.Unmarshal([]byte(*r.Certificates), &p.ClientCertificates); err != nil {
+			return Profile{}, fmt.Errorf("read the client certificates of profile %s: %w", r.ID, err)
+		}
 	}
 	return p, nil
 }

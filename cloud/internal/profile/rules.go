@@ -15,9 +15,8 @@ import (
 )
 
 // check returns a Validation fault with all violations of rules that the API document
-// cannot express, or nil. prefix is prepended to the field names.
-func (f *Fields) check(prefix string) error {
-	var found []fault.Detail
+// cannot express, and the given ones, or nil. prefix is prepended to the field names.
+func (f *Fields) check(prefix string, found ...fault.Detail) error {
 	refuse := func(field, message string, received any) {
 		found = append(found, fault.Detail{Field: prefix + field, Code: fault.Custom, Message: message, Received: received})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs"
 )
 
 // draftFromCreate converts a create request to a profile draft.
@@ -50,7 +51,8 @@ func draftFromCreate(r cloudapi.CreateProfileRequest) profile.Draft {
 				MaxDurationSeconds: r.MaxDurationSeconds,
 			},
 		},
-		ProxyPassword: password,
+		ProxyPassword:      password,
+		ClientCertificates: clientsFromAPI(valueOr(r.ClientCertificates, nil)),
 	}
 }
 
@@ -84,6 +86,14 @@ func draftFromSpec(s sharedapi.LaunchSpec) profile.Draft {
 		StartUrls:         s.StartUrls,
 		Metadata:          s.Metadata,
 	})
+}
+
+func clientsFromAPI(list sharedapi.ClientCertificates) (inputs []certs.ClientInput) {
+	for _, c := range list {
+		inputs = append(inputs, certs.ClientInput{Origin: c.Origin, Cert: valueOr(c.Cert, ""), Key: valueOr(c.Key, ""),
+			PFX: valueOr(c.Pfx, ""), Passphrase: valueOr(c.Passphrase, "")})
+	}
+	return inputs
 }
 
 func proxyFromAPI(p *sharedapi.ProxySettings) (proxy *profile.Proxy, password *string) {
@@ -144,11 +154,15 @@ func profileToAPI(p profile.Profile) cloudapi.Profile {
 		shown.Proxy = &cloudapi.ProfileProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,
 			Username: p.Proxy.Username, HasPassword: p.HasProxyPassword}
 	}
+	shown.ClientCertificates = cloudapi.ProfileClientCertificates{}
+	for _, c := range p.ClientCertificates {
+		shown.ClientCertificates = append(shown.ClientCertificates, cloudapi.ProfileClientCertificate(c))
+	}
 	return shown
 }
 
 // configFromProfile converts the configuration that a worker needs to launch a
-// profile, including the proxy password. Lists and maps are never null.
+// profile, including its secrets. Lists and maps are never null.
 func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 	config := cloudapi.ProfileConfig{
 		ProfileId:         p.ID,
@@ -189,6 +203,10 @@ func configFromProfile(p profile.Config) cloudapi.ProfileConfig {
 	if p.Proxy != nil {
 		config.Proxy = &cloudapi.LaunchProxy{Server: p.Proxy.Server, Bypass: p.Proxy.Bypass,
 			Username: p.Proxy.Username, Password: p.ProxyPassword}
+	}
+	config.ClientCertificates = cloudapi.LaunchClientCertificates{}
+	for _, c := range p.ClientKeys {
+		config.ClientCertificates = append(config.ClientCertificates, cloudapi.LaunchClientCertificate{Origin: c.Origin, Cert: c.Cert, Key: c.Key})
 	}
 	return config
 }

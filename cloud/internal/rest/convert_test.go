@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs"
 )
 
 // everySetting contains each setting of a spec under its API name.
@@ -44,14 +46,25 @@ func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft.Record, draft.IdleTimeoutSeconds, draft.MaxDurationSeconds = []string{"video", "frames"}, new(int32(60)), new(int32(0)) // not part of a spec
 	draft.CACertificates = []string{"PEM"}
 	config := configFromProfile(profile.Config{
-		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword})
+		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword,
+		ClientKeys: []certs.Client{{Origin: "https://a.example", Cert: "C", Key: "K"}}})
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
 	want["idleTimeoutSeconds"], want["maxDurationSeconds"] = 60.0, 0.0
 	want["caCertificates"] = []any{"PEM"}
+	want["clientCertificates"] = []any{map[string]any{"origin": "https://a.example", "cert": "C", "key": "K"}}
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProfileToAPI_ShowsCertificatesWithoutKeys(t *testing.T) {
+	expires := time.Date(2027, 11, 21, 10, 15, 0, 0, time.UTC)
+	shown := asJSON(t, profileToAPI(profile.Profile{ClientCertificates: []profile.ClientCertificate{{Origin: "https://a.example", Subject: "CN=robot", ExpiresAt: expires}}}))
+	want := []any{map[string]any{"origin": "https://a.example", "subject": "CN=robot", "expiresAt": "2027-11-21T10:15:00Z"}}
+	if diff := cmp.Diff(want, shown["clientCertificates"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -61,7 +74,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 		"profile": asJSON(t, profileToAPI(profile.Profile{})),
 		"config":  asJSON(t, configFromProfile(profile.Config{})),
 	} {
-		for _, field := range []string{"permissions", "args", "startUrls", "record", "caCertificates"} {
+		for _, field := range []string{"permissions", "args", "startUrls", "record", "caCertificates", "clientCertificates"} {
 			if !cmp.Equal(shown[field], []any{}) {
 				t.Errorf("%s: %s is %v", name, field, shown[field])
 			}
@@ -83,9 +96,14 @@ func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request.Record = &sharedapi.RecordedParts{"video", "events"}
 	request.IdleTimeoutSeconds, request.MaxDurationSeconds = new(int32(60)), new(int32(0))
 	request.CaCertificates = &sharedapi.CaCertificates{"PEM"}
+	request.ClientCertificates = &sharedapi.ClientCertificates{{Origin: "O", Cert: new("C"), Key: new("K"), Pfx: new("F"), Passphrase: new("P")}}
 	wantAllSet(t, request)
-	got := asJSON(t, draftFromCreate(request).Fields)
-	want := asJSON(t, request)
+	draft := draftFromCreate(request)
+	if diff := cmp.Diff([]certs.ClientInput{{Origin: "O", Cert: "C", Key: "K", PFX: "F", Passphrase: "P"}}, draft.ClientCertificates); diff != "" {
+		t.Errorf("client certificates (-want +got):\n%s", diff)
+	}
+	got, want := asJSON(t, draft.Fields), asJSON(t, request)
+	delete(want, "clientCertificates") // not part of the fields
 	delete(want["proxy"].(map[string]any), "password")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -145,6 +146,21 @@ func (w egress) SetUpstream(to *launch.Proxy) error {
 		return w.Forwarder.SetUpstream(nil)
 	}
 	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to, w.roots))))
+}
+
+// PresentCertificates implements launch.Egress.
+func (w egress) PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("client certificates: %w", err)
+	}
+	if w.roots != nil {
+		roots = w.roots.Clone()
+	}
+	for _, authority := range authorities {
+		roots.AddCert(authority)
+	}
+	return w.Forwarder.PresentCertificates(proxy.ClientCertificates{ByAddress: byAddress, Roots: roots, AllowInvalid: allowInvalid})
 }
 
 // OpenContextProxy implements launch.Egress.

@@ -6,16 +6,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // workerVariable makes this program the worker's.
 const workerVariable = "SVC_TEST_WORKER"
 
-// TestMain makes this program the first process of a launch's sandbox if it is
+// TestMain makes this program the first process of a launch's sandbox, or decrypts a key, if it is
 // started as one, as the worker's program does.
 func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) != "" || len(os.Args) > 1 && os.Args[1] == sandbox.Command {
+	if os.Getenv(workerVariable) != "" || len(os.Args) > 1 && (os.Args[1] == sandbox.Command || os.Args[1] == certs.DecryptCommand) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())

@@ -70,9 +70,16 @@ func openTab(t *testing.T, address string) *tab {
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	d := &tab{conn: conn}
+	d.attach(t, map[string]any{})
+	return d
+}
+
+// attach attaches to a new tab with these parameters.
+func (d *tab) attach(t *testing.T, params map[string]any) {
+	t.Helper()
+	params["url"] = "about:blank"
 	var target struct{ TargetID, SessionID string }
-	d.call(t, "Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	d.call(t, "Target.createTarget", params, &target)
 	d.call(t, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
 	d.session = target.SessionID
-	return d
 }

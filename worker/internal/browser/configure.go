@@ -30,6 +30,7 @@ func (s *Spec) StartupSettings() []string {
 	add(scale != 1, "deviceScaleFactor")
 	add(s.IgnoreHTTPSErrors, "ignoreHTTPSErrors")
 	add(len(s.CACertificates) > 0, "caCertificates")
+	add(len(s.ClientCertificates) > 0, "clientCertificates")
 	add(len(s.Args) > 0, "args")
 	add(len(s.Extensions) > 0, "extensions")
 	add(s.Data != nil, "persist")

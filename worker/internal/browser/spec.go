@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ type Spec struct {
 	ExtraHTTPHeaders  map[string]string
 	IgnoreHTTPSErrors bool
 	CACertificates    []*x509.Certificate // authorities that are trusted in addition to those of the browser
+
+	// ClientCertificates, by host:port, are presented by the proxy.
+	ClientCertificates map[string]tls.Certificate
 
 	DebugPort   int    // of the debugging server on 127.0.0.1; by default a free port
 	ProxyServer string // scheme://host:port of the proxy for all traffic, loopback included; empty: none

@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
@@ -188,7 +189,10 @@ func toProfile(config cloudapi.ProfileConfig) launch.Profile {
 			Record:            record(config.Record),
 			Limits:            launch.LimitChanges{Idle: seconds(config.IdleTimeoutSeconds), Max: seconds(config.MaxDurationSeconds)},
 			CACertificates:    config.CaCertificates,
-			Metadata:          config.Metadata,
+
+			ClientCertificates: clientCertificates(config.ClientCertificates),
+
+			Metadata: config.Metadata,
 		},
 	}
 }
@@ -216,6 +220,13 @@ func geolocation(g *sharedapi.Geolocation) *browser.Geolocation {
 		position.Accuracy = *g.Accuracy
 	}
 	return &position
+}
+
+func clientCertificates(list cloudapi.LaunchClientCertificates) (inputs []certs.ClientInput) {
+	for _, client := range list {
+		inputs = append(inputs, certs.ClientInput{Origin: client.Origin, Cert: client.Cert, Key: client.Key})
+	}
+	return inputs
 }
 
 func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
@@ -36,6 +37,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		c.Geolocation = &sharedapi.Geolocation{Latitude: 52.5, Longitude: 13.4}
 		c.Permissions = sharedapi.Permissions{"geolocation"}
 		c.Record, c.CaCertificates = sharedapi.RecordedParts{"events", "frames"}, sharedapi.CaCertificates{"PEM"}
+		c.ClientCertificates = cloudapi.LaunchClientCertificates{{Origin: "https://a.example", Cert: "C", Key: "K"}}
 		c.Proxy = &cloudapi.LaunchProxy{Server: "http://proxy.example:3128", Password: &password}
 		c.Metadata = sharedapi.Metadata{"team": "checkout"}
 		c.IdleTimeoutSeconds, c.MaxDurationSeconds = new(int32(60)), new(int32(0))
@@ -52,7 +54,8 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		Locale: &locale, Viewport: &browser.Size{Width: 800, Height: 600},
 		Geolocation: &browser.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"},
 		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{}, Record: &launch.Record{Events: true, Frames: true}, CACertificates: []string{"PEM"},
-		Proxy: &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
+		ClientCertificates: []certs.ClientInput{{Origin: "https://a.example", Cert: "C", Key: "K"}},
+		Proxy:              &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
 		Limits: launch.LimitChanges{Idle: new(time.Minute), Max: new(time.Duration(0))},
 	}}
 	if diff := cmp.Diff(want, grant.Profile); diff != "" {

@@ -125,7 +125,7 @@ func profileConfig(id uuid.UUID, version int) cloudapi.ProfileConfig {
 	return cloudapi.ProfileConfig{
 		ProfileId: id, BrowserVersion: sharedapi.BrowserVersion(version), Args: sharedapi.BrowserArgs{},
 		ExtraHTTPHeaders: sharedapi.ExtraHttpHeaders{}, Metadata: sharedapi.Metadata{}, Permissions: sharedapi.Permissions{},
-		StartUrls: sharedapi.StartUrls{}, Record: sharedapi.RecordedParts{}, Version: 1,
+		StartUrls: sharedapi.StartUrls{}, CaCertificates: sharedapi.CaCertificates{}, ClientCertificates: cloudapi.LaunchClientCertificates{}, Record: sharedapi.RecordedParts{}, Version: 1,
 	}
 }
 

@@ -3,8 +3,11 @@ package launch_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,6 +140,8 @@ type fixture struct {
 	egresses     sync.Mutex                      // guards the counts of egresses while launches run in parallel
 	opened       int                             // number of opened egresses
 	upstreams    []string                        // the upstream proxies that were set
+	presented    []string                        // the addresses with client certificates
+	authority    *x509.Certificate               // of the certificates that the browser gets for them
 	restrictedTo []int                           // the users that egresses were restricted to
 	closed       int                             // number of closed egresses
 	upstreamErr  error                           // returned by SetUpstream
@@ -328,6 +333,11 @@ func (w fakeEgress) Address() string                                         { r
 func (w fakeEgress) MoveTo(net.Listener)                                     {}
 func (w fakeEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
 func (w fakeEgress) Close()                                                  { w.locked(func() { w.fixture.closed++ }) }
+
+func (w fakeEgress) PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error) {
+	w.locked(func() { w.fixture.presented = append(w.fixture.presented, slices.Sorted(maps.Keys(byAddress))...) })
+	return w.fixture.authority, nil
+}
 
 func (w fakeEgress) Restrict(uid int) {
 	w.locked(func() { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/storagestate"
@@ -42,8 +43,10 @@ type Settings struct {
 	StartURLs         []string
 	Record            *Record  // what is recorded until the end
 	CACertificates    []string // PEM
-	Limits            LimitChanges
-	Metadata          map[string]string
+
+	ClientCertificates []certs.ClientInput
+	Limits             LimitChanges
+	Metadata           map[string]string
 }
 
 // Criteria select a bundle. An empty field is not set. Filename selects one bundle

@@ -2,6 +2,8 @@ package launch
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/url"
@@ -57,6 +59,10 @@ type Egress interface {
 	// clients give it in CDP; empty for a server that means no proxy. Errors are for the
 	// client. Close closes it too.
 	OpenContextProxy(server, bypass string) (address string, closeProxy func(), err error)
+	// PresentCertificates presents client certificates to servers, by host:port of their
+	// origins, instead of the browser, which must trust the returned authority. Servers have
+	// certificates of the system's authorities or these; with allowInvalid, any.
+	PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error)
 	Restrict(uid int)        // accepts only processes of this user from now on
 	Counts() (in, out int64) // bytes from and to upstream proxies; valid after Close too
 	Close()

@@ -2,7 +2,9 @@ package launch
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
+	"slices"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -40,6 +42,13 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 	}
 	if err = h.setUpstream(proxy, field); err != nil {
 		return h, err
+	}
+	if len(spec.ClientCertificates) > 0 {
+		var authority *x509.Certificate
+		if authority, err = h.egress.PresentCertificates(spec.ClientCertificates, spec.CACertificates, spec.IgnoreHTTPSErrors); err != nil {
+			return h, err
+		}
+		spec.CACertificates = append(slices.Clip(spec.CACertificates), authority)
 	}
 	spec.ProxyServer, spec.OnProxyListener, spec.OpenContextProxy = h.egress.Address(), h.egress.MoveTo, h.egress.OpenContextProxy
 	return h, nil

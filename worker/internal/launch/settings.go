@@ -1,13 +1,11 @@
 package launch
 
 import (
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/proxyaddr"
 	"github.com/browser-svc/svc/shared/switches"
@@ -48,6 +46,9 @@ func (s Settings) withDefaults(base Settings) Settings {
 	}
 	if s.CACertificates != nil {
 		merged.CACertificates = s.CACertificates
+	}
+	if s.ClientCertificates != nil {
+		merged.ClientCertificates = s.ClientCertificates
 	}
 	merged.Metadata = maps.Clone(base.Metadata)
 	if merged.Metadata == nil {
@@ -112,20 +113,7 @@ func (s Settings) check(prefix string) []fault.Detail {
 			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "must be a known IANA time zone", Received: *s.TimezoneID})
 		}
 	}
-	_, invalid := s.authorities(prefix)
-	return slices.Concat(details, invalid, s.Proxy.check("proxyOverride."))
-}
-
-// authorities parses the certificate authorities, and returns an error for each invalid text.
-func (s Settings) authorities(prefix string) (parsed []*x509.Certificate, details []fault.Detail) {
-	for i, text := range s.CACertificates {
-		found, err := certs.ParseAuthorities([]byte(text))
-		if err != nil {
-			details = append(details, fault.Detail{Field: fmt.Sprintf("%scaCertificates[%d]", prefix, i), Code: fault.Custom, Message: err.Error()})
-		}
-		parsed = append(parsed, found...)
-	}
-	return parsed, details
+	return slices.Concat(details, s.checkTrust(prefix), s.Proxy.check("proxyOverride."))
 }
 
 // check returns the errors of a proxy. A nil proxy is valid.

@@ -2,12 +2,15 @@ package launch_test
 
 import (
 	"crypto/x509"
+	"encoding/pem"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -140,5 +143,56 @@ func TestProxy_RefusesUnusableProxy(t *testing.T) {
 	assertKind(t, err, fault.Validation)
 	if len(r.cloud.ends()) != 1 {
 		t.Error("the slot of a profile with an invalid proxy was not released")
+	}
+}
+
+// TestSettings_ClientCertificates: those of a launch replace those of the profile. The browser trusts the authority of
+// its egress.
+func TestSettings_ClientCertificates(t *testing.T) {
+	clients, issuer := certtest.NewAuthority(t, "Clients"), certtest.NewAuthority(t, "Egress")
+	input := func(origin string) certs.ClientInput {
+		client := clients.Issue(t, "robot", time.Now().Add(time.Hour))
+		raw, err := x509.MarshalPKCS8PrivateKey(client.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+		return certs.ClientInput{Origin: origin, Cert: certtest.PEM(client.Leaf), Key: string(key)}
+	}
+	damaged := input("https://profile.example")
+	damaged.Key = damaged.Cert
+	for name, tc := range map[string]struct {
+		profile, launch []certs.ClientInput
+		presented       []string
+		field           string // of the error
+	}{
+		"of the profile":         {[]certs.ClientInput{input("https://profile.example")}, nil, []string{"profile.example:443"}, ""},
+		"of the launch":          {[]certs.ClientInput{input("https://profile.example")}, []certs.ClientInput{input("https://Launch.example:8443")}, []string{"launch.example:8443"}, ""},
+		"none":                   {[]certs.ClientInput{input("https://profile.example")}, []certs.ClientInput{}, nil, ""},
+		"damaged in the profile": {[]certs.ClientInput{damaged}, nil, nil, "profile.clientCertificates[0].key"},
+		"damaged in the launch":  {nil, []certs.ClientInput{damaged}, nil, "browser.clientCertificates[0].key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			launcher := &recordingLauncher{}
+			r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
+			r.authority = issuer.Certificate
+			r.cloud.profile.Settings.ClientCertificates = tc.profile
+			request := byProfile()
+			request.Override.ClientCertificates = tc.launch
+			_, err := r.Launch(t.Context(), request)
+			if tc.field != "" {
+				if details := assertKind(t, err, fault.Validation).Details; len(details) != 1 || details[0].Field != tc.field {
+					t.Errorf("got %+v, want an error of %s", details, tc.field)
+				}
+				return
+			}
+			assertKind(t, err, fault.Internal) // the launcher starts no browser
+			if diff := cmp.Diff(tc.presented, r.presented); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+			if trusted := slices.ContainsFunc(launcher.spec.CACertificates, issuer.Equal); trusted != (tc.presented != nil) || r.opened != r.closed {
+				t.Errorf("the browser trusts the authority of its egress: %t; %d egresses opened, %d closed", trusted, r.opened, r.closed)
+			}
+		})
 	}
 }

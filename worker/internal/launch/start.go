@@ -23,6 +23,9 @@ func (s *Service) start(
 	if err != nil {
 		return nil, err
 	}
+	if err := settings.setTrust(ctx, request, &spec); err != nil {
+		return nil, err
+	}
 	field := request.proxyField()
 	if request.Override.Proxy == nil || !request.usesWorkerKey() { // otherwise it was checked before the authorization
 		if err := s.checkProxy(ctx, settings.Proxy, field); err != nil {
@@ -115,8 +118,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
-	authorities, invalid := settings.authorities("profile.") // those of the launch were checked before
-	if details := append(settings.Proxy.check(request.proxyField()), invalid...); len(details) > 0 {
+	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	if err := checkSettings(request, profile, settings, build); err != nil {
@@ -128,7 +130,6 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	}
 	spec := settings.browserSpec()
 	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
-	spec.CACertificates = authorities
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab
 	}

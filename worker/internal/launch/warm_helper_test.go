@@ -2,6 +2,8 @@ package launch_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"sync"
@@ -27,6 +29,9 @@ func (w *recordingEgress) Counts() (in, out int64) { return 0, 0 }
 func (w *recordingEgress) MoveTo(net.Listener)     {}
 func (w *recordingEgress) OpenContextProxy(string, string) (string, func(), error) {
 	return "", nil, nil
+}
+func (w *recordingEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
+	return nil, nil
 }
 func (w *recordingEgress) Restrict(uid int) { w.locked(func() { w.uid = uid }) }
 func (w *recordingEgress) Close()           { w.locked(func() { w.closed++ }) }

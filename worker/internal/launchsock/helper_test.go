@@ -2,6 +2,8 @@ package launchsock_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -66,9 +68,12 @@ func (directEgress) Address() string                                         { r
 func (directEgress) SetUpstream(*launch.Proxy) error                         { return nil }
 func (directEgress) MoveTo(net.Listener)                                     {}
 func (directEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
-func (directEgress) Restrict(int)                                            {}
-func (directEgress) Counts() (in, out int64)                                 { return 0, 0 }
-func (directEgress) Close()                                                  {}
+func (directEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
+	return nil, nil
+}
+func (directEgress) Restrict(int)            {}
+func (directEgress) Counts() (in, out int64) { return 0, 0 }
+func (directEgress) Close()                  {}
 
 // newFixture returns a fixture whose worker has no organization key.
 func newFixture(t testing.TB) *fixture {

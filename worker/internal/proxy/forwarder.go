@@ -38,6 +38,7 @@ type Forwarder struct {
 	conns          *connSet
 	direct         *route
 	routing        atomic.Pointer[routing]
+	terminator     atomic.Pointer[terminator] // nil without client certificates
 	contexts       contextProxies
 	serving        sync.WaitGroup
 	upstreamWarned sync.Once // of a failed upstream

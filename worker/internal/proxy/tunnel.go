@@ -34,6 +34,10 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
+	if t := f.terminatorFor(r.Host); t != nil {
+		f.tunnelTLS(r, t, &bufferedConn{duplex: client, reader: buffered.Reader}, server, via)
+		return
+	}
 	from, fromTCP := client.(*conn)
 	to, toTCP := server.(*conn)
 	if fromTCP && toTCP && to.peer == destination {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -101,6 +102,15 @@ func overrides(b workerapi.BrowserSettings) launch.Settings {
 		Record:            record(b.Record),
 		Limits:            limitChanges(b.IdleTimeoutSeconds, b.MaxDurationSeconds, b.ConnectTimeoutSeconds),
 		CACertificates:    valueOr(b.CaCertificates, nil),
+	}
+	if b.ClientCertificates != nil {
+		settings.ClientCertificates = []certs.ClientInput{}
+		for _, entry := range *b.ClientCertificates {
+			settings.ClientCertificates = append(settings.ClientCertificates, certs.ClientInput{
+				Origin: entry.Origin, Cert: valueOr(entry.Cert, ""), Key: valueOr(entry.Key, ""),
+				PFX: valueOr(entry.Pfx, ""), Passphrase: valueOr(entry.Passphrase, ""),
+			})
+		}
 	}
 	if b.Geolocation != nil {
 		settings.Geolocation = &browser.Geolocation{

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -74,18 +75,21 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 		{"every field overridden", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
 			"screen":{"width":1600,"height":1200},"deviceScaleFactor":2,"userAgent":"own","locale":"fr-FR","timezoneId":"Asia/Tokyo",
 			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
-			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"connectTimeoutSeconds":0,"name":"Nightly","keepAlive":true,"caCertificates":["PEM"],"metadata":{"a":"b"}}}`, func() launch.Request {
+			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"connectTimeoutSeconds":0,"name":"Nightly","keepAlive":true,"caCertificates":["PEM"],"clientCertificates":[{"origin":"https://a.example","cert":"C","key":"K"},{"origin":"https://b.example","pfx":"AAAA","passphrase":"p"}],"metadata":{"a":"b"}}}`, func() launch.Request {
 			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, Name: "Nightly", KeepAlive: true, Override: launch.Settings{
 				Args: []string{"--lang=de"}, Viewport: &browser.Size{Width: 800, Height: 600}, Screen: &browser.Size{Width: 1600, Height: 1200},
 				DeviceScaleFactor: new(2.0), UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"),
 				Geolocation: &browser.Geolocation{Latitude: 1, Longitude: 2}, ColorScheme: new("dark"), Permissions: []string{"camera"},
 				StartURLs: []string{"https://example.com/"}, CACertificates: []string{"PEM"}, Metadata: map[string]string{"a": "b"},
+				ClientCertificates: []certs.ClientInput{
+					{Origin: "https://a.example", Cert: "C", Key: "K"}, {Origin: "https://b.example", PFX: "AAAA", Passphrase: "p"},
+				},
 				Limits: launch.LimitChanges{Idle: new(7 * time.Second), Max: new(time.Minute), Connect: new(time.Duration(0))},
 			}}
 		}},
-		{"empty lists", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[]}}`, func() launch.Request {
+		{"empty lists", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[],"clientCertificates":[]}}`, func() launch.Request {
 			r := plain
-			r.Override = launch.Settings{Args: []string{}, Permissions: []string{}, StartURLs: []string{}}
+			r.Override = launch.Settings{Args: []string{}, Permissions: []string{}, StartURLs: []string{}, ClientCertificates: []certs.ClientInput{}}
 			return r
 		}},
 	} {
@@ -120,6 +124,7 @@ func TestLaunchProfile_RefusesInvalidBody(t *testing.T) {
 		{"no page to open", `{"spec":{"startUrls":[]}}`, "spec.startUrls", fault.ArrayTooShort},
 		{"no permission", `{"spec":{"permissions":[]}}`, "spec.permissions", fault.ArrayTooShort},
 		{"an empty authority", `{"profileId":"` + profile + `","browser":{"caCertificates":["PEM",""]}}`, "browser.caCertificates[1]", fault.TooShort},
+		{"a certificate without an origin", `{"profileId":"` + profile + `","browser":{"clientCertificates":[{"pfx":"AAAA"}]}}`, "browser.clientCertificates[0].origin", fault.Required},
 		{"a file to open", `{"profileId":"` + profile + `","browser":{"startUrls":["file:///etc/passwd"]}}`, "browser.startUrls[0]", fault.InvalidPattern},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -64,6 +64,37 @@ export default async ({ base, data, newUser, open, settled, signIn, screenshot }
   if ((await other.getByRole('textbox', { name: 'Notes' }).inputValue()) !== 'Changed there') throw new Error('the typed text is lost');
   await screenshot(other, 'profile-conflict');
 
+  // A client certificate is added with files, kept by another change, and removed.
+  await open(page, `/profiles/${again.id}`);
+  const certificates = page.getByRole('group', { name: /Client certificates/ });
+  const pem = (name, text) => ({ name, mimeType: 'application/x-pem-file', buffer: Buffer.from(text) });
+  await certificates.getByLabel('Origin').fill('https://intranet.example');
+  await certificates.getByLabel('Files').setInputFiles([pem('robot.crt', data.certificate), pem('robot.key', data.key)]);
+  await certificates.getByLabel('Passphrase').fill('wrong');
+  const save = async (answer) => {
+    const saved = page.waitForResponse((response) => response.request().method() === 'PATCH');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    if ((await saved).status() !== answer) throw new Error(`the change of the certificates got ${(await saved).status()}, want ${answer}`);
+  };
+  await certificates.getByRole('button', { name: 'Add certificate' }).click();
+  await save(400);
+  await certificates.getByText('Entry 1: does not decrypt the key').waitFor();
+  await certificates.getByRole('button', { name: 'Remove' }).click();
+  await certificates.getByLabel('Origin').fill('https://intranet.example');
+  await certificates.getByLabel('Files').setInputFiles([pem('robot.crt', data.certificate), pem('robot.key', data.key)]);
+  await certificates.getByLabel('Passphrase').fill(data.passphrase);
+  await certificates.getByRole('button', { name: 'Add certificate' }).click();
+  await save(200);
+  await certificates.getByRole('row', { name: /CN=robot/ }).waitFor();
+  await screenshot(page, 'profile-certificates');
+  await page.getByRole('textbox', { name: 'Notes' }).fill('With a certificate');
+  await save(200);
+  const stored = async () => (await api('GET', `/profiles/${again.id}`)).body.data.clientCertificates;
+  if ((await stored())[0]?.subject !== 'CN=robot') throw new Error('another change lost the certificate');
+  await certificates.getByRole('button', { name: 'Remove' }).click();
+  await save(200);
+  if ((await stored()).length !== 0) throw new Error('the removed certificate is still stored');
+
   // An invalid value is refused at its field, before a request is sent.
   await open(page, `/profiles/${again.id}`);
   await page.getByLabel('Browser version').fill('0');

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/certs/certtest"
+	"github.com/browser-svc/svc/shared/contracttest"
+)
+
+type clientCertificate struct{ cert, key string }
+
+func newClientCertificate(t *testing.T) clientCertificate {
+	t.Helper()
+	issued := certtest.NewAuthority(t, "Clients").Issue(t, "robot", time.Now().Add(time.Hour))
+	return clientCertificate{certtest.PEM(issued.Leaf), certtest.Key(t, issued)}
+}
+
+// json returns the certificate for an origin, as clients send it.
+func (c clientCertificate) json() string {
+	text, _ := json.Marshal(map[string]string{"origin": "https://a.example", "cert": c.cert, "key": c.key}) // texts only
+	return string(text)
+}
+
+// TestClientCertificates_KeysOnlyForWorkers sends keys in valid and in invalid requests, and
+// searches for them in all answers, in the log and in the audit log.
+func TestClientCertificates_KeysOnlyForWorkers(t *testing.T) {
+	h := newTestEnv(t, nil)
+	var log bytes.Buffer
+	web, _, err := h.parts.newWebServer(h.config, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(web)
+	t.Cleanup(server.Close)
+	owner, stranger := newTenant(cheapHash(t)), newTenant(cheapHash(t))
+	for _, v := range []tenant{owner, stranger} {
+		h.all.MustExec(v.fill(accessSQL))
+	}
+	checked := contracttest.New(t, h.document, nil)
+	certificate := newClientCertificate(t)
+	line := strings.Split(certificate.key, "\n")[1]
+	ask := func(v tenant, method, path, body string, want int) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + h.signIn(t, v, "owner")}, "Content-Type": {"application/json"}}
+		client := checked
+		if want == http.StatusBadRequest { // the request is not that of the document
+			client = http.DefaultClient
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != want {
+			t.Errorf("%s %s: %d %s %v, want %d", method, path, answer.StatusCode, text, err, want)
+		}
+		if strings.Contains(string(text), line) {
+			t.Errorf("%s %s: the answer contains the key: %s", method, path, text)
+		}
+		return string(text)
+	}
+	with := func(list string) string {
+		return `{"name": "P", "browserVersion": 156, "clientCertificates": ` + list + `}`
+	}
+	var created struct{ Data struct{ ID uuid.UUID } }
+	text := ask(owner, "POST", "/v1/profiles", with("["+certificate.json()+"]"), http.StatusCreated)
+	if err := json.Unmarshal([]byte(text), &created); err != nil || !strings.Contains(text, `"subject":"CN=robot"`) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	profile := "/v1/profiles/" + created.Data.ID.String()
+	ask(owner, "GET", profile, "", http.StatusOK)
+	ask(owner, "GET", "/v1/profiles", "", http.StatusOK)
+	ask(owner, "PATCH", profile, `{"clientCertificates": [{"origin": "https://a.example"}]}`, http.StatusOK)
+	ask(owner, "PATCH", profile, `{"clientCertificates": [`+certificate.json()+`]}`, http.StatusOK)
+	ask(owner, "POST", profile+"/duplicate", `{}`, http.StatusCreated)
+	ask(stranger, "GET", profile, "", http.StatusNotFound)
+	ask(stranger, "PATCH", profile, `{"clientCertificates": [{"origin": "https://a.example"}]}`, http.StatusNotFound)
+	if text := ask(stranger, "GET", "/v1/profiles", "", http.StatusOK); strings.Contains(text, "CN=robot") {
+		t.Errorf("another organization sees the certificate: %s", text)
+	}
+	item := certificate.json()
+	for _, list := range []string{
+		`[` + strings.Replace(item, "https:", "http:", 1) + `]`, `[` + item + `,` + item + `]`, `[` + strings.Repeat(item+",", 10) + item + `]`,
+		`[` + strings.Replace(item, `"key"`, `"keys"`, 1) + `]`, `[` + strings.Replace(item, `"key":"`, `"key":"damaged`, 1) + `]`, `"` + line + `"`, `{"key": "` + line + `"}`,
+		`[{"origin": "https://a.example", "cert": "` + line + `", "key": "` + line + `"}]`, `["` + line + `"]`,
+	} {
+		if text := ask(owner, "POST", "/v1/profiles", with(list), http.StatusBadRequest); !strings.Contains(text, "clientCertificates") {
+			t.Errorf("the answer does not name the field: %s", text)
+		}
+		ask(owner, "PATCH", profile, `{"clientCertificates": `+list+`}`, http.StatusBadRequest)
+	}
+	ask(owner, "GET", "/v1/audit-events", "", http.StatusOK)
+	if log.Len() == 0 || strings.Contains(log.String(), line) {
+		t.Errorf("the log is empty or contains the key: %s", log.String())
+	}
+}
