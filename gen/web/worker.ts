@@ -2127,6 +2127,7 @@ export interface components {
         BrowserSettings: {
             args?: components["schemas"]["BrowserArgs"];
             caCertificates?: components["schemas"]["CaCertificates"];
+            clientCertificates?: components["schemas"]["ClientCertificates"];
             colorScheme?: components["schemas"]["ColorScheme"];
             connectTimeoutSeconds?: components["schemas"]["ConnectTimeoutSeconds"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
@@ -2286,6 +2287,47 @@ export interface components {
             /** @description The display name. */
             name: string;
         } | null;
+        /**
+         * @description A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
+         *     An update of a profile can name only the origin to keep the certificate that is stored for it.
+         * @example {
+         *       "origin": "https://intranet.example",
+         *       "passphrase": "not-shown-again",
+         *       "pfx": "MIIKX..."
+         *     }
+         */
+        ClientCertificate: {
+            /** @description The certificate in PEM format, and those of its issuers, if servers need them. */
+            cert?: string;
+            /**
+             * Format: password
+             * @description The private key in PEM format.
+             */
+            key?: string;
+            origin: components["schemas"]["ClientCertificateOrigin"];
+            /**
+             * Format: password
+             * @description The passphrase of `key` or `pfx`, if it is encrypted.
+             */
+            passphrase?: string;
+            /**
+             * Format: password
+             * @description A PKCS #12 file with the certificate and the private key, in base64.
+             */
+            pfx?: string;
+        };
+        /**
+         * @description An origin with https, without a path.
+         * @example https://intranet.example:8443
+         */
+        ClientCertificateOrigin: string;
+        /**
+         * @description Certificates with which the browser authenticates itself to servers, each for one origin. They are presented without
+         *     a dialog, and only to servers of the origin whose certificate is valid (with `ignoreHTTPSErrors`, to any server of the
+         *     origin). Pages of these origins show a certificate of the worker instead of that of the server. A launch that omits
+         *     the list in `browser` uses the list of the profile. A launch with client certificates starts a new browser.
+         */
+        ClientCertificates: components["schemas"]["ClientCertificate"][];
         /** @description The tab to close. */
         CloseRequest: {
             targetId?: components["schemas"]["DevtoolsId"];

@@ -1074,6 +1074,12 @@ type BrowserSettings struct {
 	// profile. A launch with certificate authorities starts a new browser.
 	CaCertificates *externalRef0.CaCertificates `json:"caCertificates,omitempty"`
 
+	// ClientCertificates Certificates with which the browser authenticates itself to servers, each for one origin. They are presented without
+	// a dialog, and only to servers of the origin whose certificate is valid (with `ignoreHTTPSErrors`, to any server of the
+	// origin). Pages of these origins show a certificate of the worker instead of that of the server. A launch that omits
+	// the list in `browser` uses the list of the profile. A launch with client certificates starts a new browser.
+	ClientCertificates *externalRef0.ClientCertificates `json:"clientCertificates,omitempty"`
+
 	// ColorScheme The value of `prefers-color-scheme`.
 	//
 	// Example: dark
