@@ -30,6 +30,7 @@ const fits: Record<Schema<"CloudContractFit">, string> = {
 const isolation: Record<Schema<"IsolationPieceName">, string> = {
   userId: "Separate user",
   pidNamespace: "PID namespace",
+  processList: "Own process list",
   networkNamespace: "Network namespace",
   mountNamespace: "Mount namespace",
   privateFiles: "Private directory",

@@ -45,14 +45,19 @@ func (c Config) isolation() *sandbox.Options {
 func (c Config) noSandboxAllowed() bool { return c.AllowNoSandbox && !c.RequireIsolation }
 
 // checkIsolation logs the isolation features that this host does not allow. With
-// REQUIRE_ISOLATION they are an error.
+// REQUIRE_ISOLATION, those that separate launches are an error.
 func (c Config) checkIsolation(report sandbox.Report, logger *slog.Logger) error {
-	var problems []error
 	for _, piece := range report.Missing() {
-		problems = append(problems, fmt.Errorf("%s: %s", piece.Name, piece.Reason))
 		logger.Warn("this host does not allow an isolation feature: launches run without it", "feature", piece.Name, "reason", piece.Reason)
 	}
-	if c.RequireIsolation && len(problems) > 0 {
+	if !c.RequireIsolation {
+		return nil
+	}
+	var problems []error
+	for _, piece := range report.Inseparable() {
+		problems = append(problems, fmt.Errorf("%s: %s", piece.Name, piece.Reason))
+	}
+	if len(problems) > 0 {
 		return fmt.Errorf("REQUIRE_ISOLATION is set, but this host does not allow: %w", errors.Join(problems...))
 	}
 	return nil

@@ -23,20 +23,20 @@ func TestMain(m *testing.M) {
 }
 
 func TestCheckIsolation_LogsOrRefusesMissingPiece(t *testing.T) {
-	report := sandbox.Report{Pieces: []sandbox.Piece{{Name: "userId", On: true}, {Name: "cgroupKill", Reason: "read-only"}}}
+	report := sandbox.Report{Pieces: []sandbox.Piece{{Name: "networkNamespace", On: true}, {Name: "cgroupKill", Reason: "read-only"}, {Name: "privateFiles", Reason: "denied"}}}
 	var log strings.Builder
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	if err := (Config{}).checkIsolation(report, logger); err != nil || !strings.Contains(log.String(), "cgroupKill") || strings.Contains(log.String(), "userId") {
+	if err := (Config{}).checkIsolation(report, logger); err != nil || !strings.Contains(log.String(), "cgroupKill") || strings.Contains(log.String(), "networkNamespace") {
 		t.Errorf("%v; logged %s", err, &log)
 	}
 	err := Config{RequireIsolation: true}.checkIsolation(report, logger)
-	if err == nil || !strings.Contains(err.Error(), "cgroupKill: read-only") {
+	if err == nil || !strings.Contains(err.Error(), "privateFiles: denied") || strings.Contains(err.Error(), "cgroupKill") {
 		t.Errorf("required: %v", err)
 	}
-	if err := (Config{RequireIsolation: true}).checkIsolation(sandbox.Report{}, logger); err != nil {
-		t.Errorf("with all features: got %v, want no error", err)
+	if err := (Config{RequireIsolation: true}).checkIsolation(sandbox.Report{Pieces: report.Pieces[:2]}, logger); err != nil {
+		t.Errorf("without a limit: got %v, want no error", err)
 	}
-	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "cgroupKill") {
+	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "privateFiles") {
 		t.Errorf("got ready with REQUIRE_ISOLATION and a missing feature: %+v", reasons)
 	}
 	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {

@@ -30,9 +30,9 @@ func drainingReasons(is bool) []httpd.Reason {
 }
 
 // isolationReasons returns why a worker with REQUIRE_ISOLATION can no longer
-// isolate launches. Such a worker does not start if isolation is incomplete.
+// separate launches. Such a worker does not start without it.
 func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
-	missing := report.Missing()
+	missing := report.Inseparable()
 	if !c.RequireIsolation || len(missing) == 0 {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,13 +49,13 @@ func attacks() []attack {
 		{"see the machine's devices", sandbox.PrivateFiles, func(*testing.T) string {
 			return "test -e /dev/tty && echo mine"
 		}},
-		{"see the worker's process", sandbox.PIDNamespace, func(*testing.T) string {
+		{"see the worker's process", sandbox.ProcessList, func(*testing.T) string {
 			return fmt.Sprintf("tr '\\0' ' ' </proc/%d/cmdline | grep -q . && echo mine", os.Getpid())
 		}},
 		{"read the kernel command line", sandbox.PIDNamespace, func(*testing.T) string {
 			return "grep -q . /proc/cmdline && echo mine"
 		}},
-		{"see other launches' processes", sandbox.PIDNamespace, func(t *testing.T) string {
+		{"see other launches' processes", sandbox.ProcessList, func(t *testing.T) string {
 			return fmt.Sprintf("test -d /proc/%d && echo mine", startOtherProcess(t))
 		}},
 		{"kill another process of its user", sandbox.PIDNamespace, func(t *testing.T) string {
@@ -83,15 +84,43 @@ func attacks() []attack {
 }
 
 func TestSandbox_PreventsAttacks(t *testing.T) {
+	report := open(t, nil).Report()
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
-			if got := a.succeeds(t, nil); got {
-				t.Error("the attack succeeds in a sandbox")
+			if got := a.succeeds(t, nil); got == report.On(a.piece) { // a host can lack the piece
+				t.Errorf("the attack succeeds in a sandbox: %v", got)
 			}
 			if got := a.succeeds(t, []string{a.piece}); !got {
 				t.Errorf("the attack fails without %s", a.piece)
 			}
 		})
+	}
+}
+
+// TestSandbox_ReachesNoListedProcess runs a launch where the host does not allow a /proc
+// of its own.
+func TestSandbox_ReachesNoListedProcess(t *testing.T) {
+	h := open(t, func(o *sandbox.Options) { o.Disabled = []string{sandbox.ProcessList} })
+	if !h.Report().On(sandbox.PIDNamespace) {
+		t.Fatalf("got %+v", h.Report())
+	}
+	other := exec.CommandContext(t.Context(), "sleep", "60") // of the worker's user; as root, the launch has another user
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	}()
+	script := fmt.Sprintf(`cd /proc/%d && echo listed; cat environ; ls root/; readlink exe || echo Permission denied; readlink fd/0 || echo Permission denied; cat <mem; kill -9 %[1]d; kill -0 1 && echo own`, other.Process.Pid)
+	output := h.run(t, script)
+	if !strings.HasPrefix(output, "listed\n") || !strings.HasSuffix(output, "\nown") || strings.Count(output, "\n") < 6 {
+		t.Errorf("got %s", output)
+	}
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); !strings.Contains(line, "ermission denied") && !strings.Contains(line, "No such process") && !slices.Contains([]string{"listed", "own", ""}, line) {
+			t.Errorf("the launch got %q", line)
+		}
 	}
 }
 

@@ -31,7 +31,8 @@ var writableDirs = []string{HomeDir, DataDir, TempDir}
 // set up in advance, so that a launch does not wait for it.
 type baseConfig struct {
 	isolationParts
-	Disk int64
+	Disk                 int64
+	WorkerUID, WorkerGID int
 
 	sockets []int // of the sandbox's network
 }
@@ -39,6 +40,11 @@ type baseConfig struct {
 // setupBase sets up the network, the mounts and the host name.
 func (c *baseConfig) setupBase() (err error) {
 	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
+	if c.inUserNamespace() && c.WorkerUID != 0 {
+		if err := c.mapUser(); err != nil {
+			return fmt.Errorf("user namespace: %w", err)
+		}
+	}
 	if c.connects() {
 		if err := setupNetwork(); err != nil {
 			return err
@@ -60,6 +66,25 @@ func (c *baseConfig) setupBase() (err error) {
 		return c.setupBaseMounts()
 	case c.PID:
 		return mountProc("/proc")
+	}
+	return nil
+}
+
+// mapUser maps the worker's user into the user namespace of this process. The worker
+// cannot do it where nobody can read its program, as in the image: the kernel then gives
+// the files of both processes in /proc to root.
+func (c *baseConfig) mapUser() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil { // this process has no secrets
+		return err
+	}
+	for _, file := range []struct{ name, text string }{
+		{"setgroups", "deny"},
+		{"gid_map", fmt.Sprintf("%d %[1]d 1", c.WorkerGID)},
+		{"uid_map", fmt.Sprintf("%d %[1]d 1", c.WorkerUID)},
+	} {
+		if err := os.WriteFile("/proc/self/"+file.name, []byte(file.text), 0); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -107,7 +132,7 @@ func (c *baseConfig) collectMounts() (trees []clonedMount, err error) {
 	for _, name := range devices {
 		add("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 	}
-	if !c.PID {
+	if !c.ownProc() {
 		add("/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
 	}
 	return trees, err
@@ -211,6 +236,9 @@ func (c *baseConfig) setupEtc() error {
 }
 
 func (c *baseConfig) setupProc() error {
+	if c.SharedProc {
+		return hideBootParameters(newRoot + "/proc")
+	}
 	if !c.PID {
 		return nil
 	}
@@ -224,8 +252,12 @@ func (c *baseConfig) setupProc() error {
 // parameters.
 func mountProc(path string) error {
 	if err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return &pieceError{PIDNamespace, fmt.Errorf("mount /proc: %w", err)}
+		return &pieceError{ProcessList, fmt.Errorf("mount /proc: %w", err)}
 	}
+	return hideBootParameters(path)
+}
+
+func hideBootParameters(path string) error {
 	if err := unix.Mount("/dev/null", path+"/cmdline", "", unix.MS_BIND, ""); err != nil {
 		return &pieceError{PIDNamespace, fmt.Errorf("hide /proc/cmdline: %w", err)}
 	}

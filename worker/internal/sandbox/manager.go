@@ -41,11 +41,19 @@ type Manager struct {
 // isolationParts are the kinds of isolation of a sandbox.
 type isolationParts struct {
 	PID, Mount, Private bool
+	SharedProc          bool // /proc is the worker's: it lists all processes, which belong to other users or user namespaces
 	Network             bool
 	Offline             bool // the network has no interface and no sockets
 	User                bool // inside a user namespace
 	NestedUser          bool // programs in the sandbox may create user namespaces
 }
+
+// ownProc reports whether the sandbox has a /proc of its PID namespace.
+func (p isolationParts) ownProc() bool { return p.PID && !p.SharedProc }
+
+// inUserNamespace reports whether the sandbox has a user namespace, which allows the
+// worker to create the others.
+func (p isolationParts) inUserNamespace() bool { return p.User && (p.PID || p.Mount || p.Network) }
 
 // connects reports whether the sandbox has a network that the worker can connect to.
 func (p isolationParts) connects() bool { return p.Network && !p.Offline }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,7 @@ func (m *Manager) probe(ctx context.Context, start Start, found findings) error 
 		m.pieces.Mount = m.pieces.Mount && found.enabled(MountNamespace)
 		m.pieces.Private = m.pieces.Private && found.enabled(PrivateFiles)
 		m.pieces.PID = m.pieces.PID && found.enabled(PIDNamespace)
+		m.pieces.SharedProc = m.pieces.PID && !found.enabled(ProcessList)
 		m.pieces.Network = m.pieces.Network && found.enabled(NetworkNamespace)
 		m.applyDependencies(found)
 		answered, failed, err := m.canary(ctx, start)
@@ -51,7 +53,7 @@ func (m *Manager) probe(ctx context.Context, start Start, found findings) error 
 		case failed == "":
 			failed = NetworkNamespace
 		}
-		found.disable(failed, err)
+		found.disable(failed, advise(failed, err))
 	}
 	return errors.New("canary results are inconsistent")
 }
@@ -66,6 +68,42 @@ func (m *Manager) applyDependencies(found findings) {
 		}
 		m.pieces.Private, m.pieces.PID = false, false
 	}
+	if m.pieces.SharedProc && !m.pieces.Private {
+		found.disable(PIDNamespace, fmt.Errorf("needs private files, or: %s", found[ProcessList]))
+		m.pieces.PID = false
+	}
+	if !m.pieces.PID {
+		found.disable(ProcessList, fmt.Errorf("needs a PID namespace: %s", found[PIDNamespace]))
+		m.pieces.SharedProc = false
+	}
+}
+
+// advise adds what an operator can do to the error of a piece.
+func advise(piece string, err error) error {
+	setting := func(path string) string {
+		raw, _ := os.ReadFile(path) // missing without the feature
+		return strings.TrimSpace(string(raw))
+	}
+	advice := ""
+	profile, mode, _ := strings.Cut(setting("/proc/self/attr/current"), " ")
+	seccomp, _ := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
+	switch {
+	case piece == ProcessList:
+		advice = "launches see the names and arguments of other processes in /proc, but have no access to them. In Docker, " +
+			"use security_opt: systempaths=unconfined; in Kubernetes, hostUsers: false with procMount: Unmasked"
+	case setting("/proc/sys/user/max_user_namespaces") == "0":
+		advice = "user.max_user_namespaces is 0: set it to 10000 or more on the host"
+	case mode == "(enforce)" && profile != "svc-worker":
+		advice = "if the AppArmor profile " + profile + " denies it: load worker/apparmor.profile on the host and run the container with it " +
+			"(Docker: security_opt: apparmor=svc-worker; Kubernetes: appArmorProfile with type Localhost)"
+	case profile == "unconfined" && setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		advice = "kernel.apparmor_restrict_unprivileged_userns is 1: run the worker with the AppArmor profile worker/apparmor.profile, or set it to 0 on the host"
+	case seccomp == unix.SECCOMP_MODE_FILTER:
+		advice = "run the container with worker/seccomp.json (Docker: security_opt: seccomp=worker/seccomp.json; Kubernetes: seccompProfile with type Localhost)"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, advice)
 }
 
 // canary creates and sets up a sandbox without a program. It returns the piece

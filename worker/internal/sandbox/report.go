@@ -5,7 +5,8 @@ import "slices"
 // The pieces of isolation.
 const (
 	UserID           = "userId"           // a separate user id for each launch
-	PIDNamespace     = "pidNamespace"     // hides processes of other launches and of the host
+	PIDNamespace     = "pidNamespace"     // no access to processes of other launches and of the host
+	ProcessList      = "processList"      // a /proc that shows only the processes of the launch
 	MountNamespace   = "mountNamespace"   // separate mounts
 	NetworkNamespace = "networkNamespace" // a separate loopback that reaches the worker's proxy only
 	PrivateFiles     = "privateFiles"     // a separate root with only the host files that a browser needs
@@ -17,7 +18,7 @@ const (
 
 // Pieces returns the names of all pieces, in the order of a Report.
 func Pieces() []string {
-	return []string{UserID, PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, ChromiumSandbox}
+	return []string{UserID, PIDNamespace, ProcessList, NetworkNamespace, MountNamespace, PrivateFiles, MemoryLimit, ProcessLimit, CgroupKill, ChromiumSandbox}
 }
 
 // Piece is the state of one piece on this host. Reason says why it is off, or
@@ -39,6 +40,14 @@ func (r Report) On(name string) bool {
 // Missing returns the pieces that are off.
 func (r Report) Missing() []Piece {
 	return slices.DeleteFunc(slices.Clone(r.Pieces), func(p Piece) bool { return p.On })
+}
+
+// Inseparable returns the pieces that are off although launches need them to be separate
+// from each other and from the worker. Without the other pieces, launches share a user
+// and the machine's resources.
+func (r Report) Inseparable() []Piece {
+	needed := []string{PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles, ChromiumSandbox}
+	return slices.DeleteFunc(r.Missing(), func(p Piece) bool { return !slices.Contains(needed, p.Name) })
 }
 
 // WithDisabled returns the report with a piece switched off for a reason.

@@ -28,11 +28,11 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		"root without CAP_SYS_ADMIN": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
 		"a masked /proc": {
 			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
-			append([]string{sandbox.UserID, sandbox.PIDNamespace}, groups...),
+			append([]string{sandbox.UserID, sandbox.ProcessList}, groups...),
 		},
 		"no user namespaces for an unprivileged worker": {
 			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel denies user namespaces in a chroot
-			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox}, groups...),
+			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox}, groups...),
 		},
 		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
 	} {

@@ -83,7 +83,7 @@ func (m *Manager) newSandbox(with isolationParts) (*Sandbox, error) {
 		return nil, err
 	}
 	r := &Sandbox{manager: m, pieces: with, conn: conn, childConn: childConn}
-	if err := send(context.Background(), conn, baseConfig{isolationParts: with, Disk: m.opts.Disk}); err != nil { // the socket buffer is empty: this does not block
+	if err := send(context.Background(), conn, baseConfig{isolationParts: with, Disk: m.opts.Disk, WorkerUID: os.Geteuid(), WorkerGID: os.Getegid()}); err != nil { // the socket buffer is empty: this does not block
 		r.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -120,14 +120,13 @@ func (p isolationParts) sysProcAttr() *syscall.SysProcAttr {
 	if p.Network {
 		a.Cloneflags |= unix.CLONE_NEWNET
 	}
-	if !p.User || a.Cloneflags == 0 {
+	if !p.inUserNamespace() {
 		return a
 	}
 	a.Cloneflags |= unix.CLONE_NEWUSER
 	a.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
-	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+	if os.Geteuid() != 0 {
+		a.AmbientCaps = append(a.AmbientCaps, unix.CAP_SETUID, unix.CAP_SETGID) // for mapUser
 		return a
 	}
 	a.UidMappings, a.GidMappings = identityMap("/proc/self/uid_map"), identityMap("/proc/self/gid_map")

@@ -17,7 +17,7 @@ func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // all tests already run unprivileged
 	}
-	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses)|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
+	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses|ReachesNoListedProcess)|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
 	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
 		t.Errorf("%d passed:\n%s", n, out)
 	}
@@ -60,9 +60,12 @@ func TestReport_ListsPiecesWithReasons(t *testing.T) {
 }
 
 func TestOpen_KeepsOtherPiecesWhenOneIsDisabled(t *testing.T) {
-	depend := map[string][]string{sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.PrivateFiles}}
+	depend := map[string][]string{
+		sandbox.PIDNamespace:   {sandbox.ProcessList},
+		sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.ProcessList, sandbox.PrivateFiles},
+	}
 	all := open(t, nil).Report()
-	for _, piece := range []string{sandbox.PIDNamespace, sandbox.MountNamespace, sandbox.PrivateFiles,
+	for _, piece := range []string{sandbox.PIDNamespace, sandbox.ProcessList, sandbox.MountNamespace, sandbox.PrivateFiles,
 		sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill} {
 		h := open(t, func(o *sandbox.Options) { o.Disabled = []string{piece} })
 		want := len(all.Missing())
