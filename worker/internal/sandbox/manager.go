@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,7 @@ type Manager struct {
 	pieces     isolationParts
 	workerDirs []string // directories with the worker's files
 	cgroups    *cgroupManager
+	processes  int // limit of processes and threads without a control group; 0 is unlimited
 	report     Report
 }
 
@@ -83,6 +85,10 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Manage
 	if err := m.probe(ctx, start, found); err != nil {
 		m.cgroups.close()
 		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if !found.enabled(ProcessLimit) && !slices.Contains(opts.Disabled, ProcessLimit) && m.pieces.inUserNamespace() && hasProcessLimits() {
+		m.processes = opts.Processes
+		delete(found, ProcessLimit)
 	}
 	if err := m.checkShownFiles(); err != nil {
 		found.disable(PrivateFiles, err)

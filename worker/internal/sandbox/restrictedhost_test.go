@@ -19,7 +19,7 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		return
 	}
 	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
-	groups := []string{sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill}
+	groups := []string{sandbox.MemoryLimit, sandbox.CgroupKill}
 	for name, tc := range map[string]struct {
 		host string // shell script that execs the worker, "$0"
 		off  []string
@@ -32,9 +32,9 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		},
 		"no user namespaces for an unprivileged worker": {
 			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel denies user namespaces in a chroot
-			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox}, groups...),
+			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox, sandbox.ProcessLimit}, groups...),
 		},
-		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, groups},
+		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, append([]string{sandbox.ProcessLimit}, groups...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")

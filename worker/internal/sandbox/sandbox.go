@@ -166,6 +166,7 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 		Proxy: l.Proxy, Dir: l.Dir, Timezone: l.Timezone, Window: l.Display != "",
 		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program), Limits: l.Limits,
 	}
+	o.Limits.Processes = int64(s.manager.processes)
 	if !s.pieces.Private {
 		o.Writable = l.Writable
 		if l.Files != "" {
