@@ -154,6 +154,11 @@ build: ## Build bin/svc-cloud and bin/svc-worker
 images: ## Build the images svc-cloud and svc-worker
 	docker compose build
 
+.PHONY: images-test
+images-test: ## Build the image svc-worker and test the isolation of launches in it, with Docker
+	@scripts/need go
+	@scripts/images-test
+
 .PHONY: clean
 clean: ## Remove build output; the data in .svc stays
 	rm -rf bin scripts/node_modules

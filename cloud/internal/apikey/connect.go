@@ -55,7 +55,7 @@ func (c Connector) Guide() Guide {
 	if g.Image != "" {
 		g.Docker = fmt.Sprintf("SVC_KEY=%s docker run --detach --name svc-worker --env SVC_KEY --env SVC_CLOUD_URL=%s"+
 			" --publish 127.0.0.1:38923:38923 --volume svc-worker:/data --shm-size 2g --stop-timeout 80"+
-			" --security-opt seccomp=worker/seccomp.json %s", Placeholder, c.Cloud, g.Image)
+			" --security-opt seccomp=worker/seccomp.json --security-opt systempaths=unconfined %s", Placeholder, c.Cloud, g.Image)
 		g.Compose = fmt.Sprintf(composeTemplate, g.Image, Placeholder, g.CloudURL)
 		g.Kubernetes = fmt.Sprintf(kubernetesTemplate, g.Image, Placeholder, g.CloudURL)
 	}

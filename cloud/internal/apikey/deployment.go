@@ -14,7 +14,7 @@ const composeTemplate = `services:
     ports: ["127.0.0.1:38923:38923"]
     volumes: ["worker:/data"]
     shm_size: 2g
-    security_opt: ["seccomp:worker/seccomp.json"] # allows Chromium to use its sandbox
+    security_opt: ["seccomp:worker/seccomp.json", "systempaths=unconfined"] # for the isolation of launches
     stop_grace_period: 80s
     healthcheck:
       test: ["CMD", "svc-worker", "health", "--live"]
@@ -64,7 +64,7 @@ spec:
       terminationGracePeriodSeconds: 80
       securityContext:
         fsGroup: 65532
-        # Allows Chromium to use its sandbox. Copy worker/seccomp.json to
+        # For the isolation of launches. Copy worker/seccomp.json to
         # /var/lib/kubelet/seccomp/svc-worker.json on each node.
         seccompProfile:
           type: Localhost
