@@ -154,28 +154,44 @@ func listenLoopback(t *testing.T) (port int) {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// escapeCases define whether a process that detached from its launch survives with
-// some pieces switched off.
-var escapeCases = map[string]struct {
-	without  []string
-	survives bool
-}{
-	"in a sandbox":            {},
-	"without a PID namespace": {without: []string{sandbox.PIDNamespace}},
-	"without cgroup.kill":     {without: []string{sandbox.CgroupKill}},
-	"without either":          {without: []string{sandbox.PIDNamespace, sandbox.CgroupKill}, survives: true},
+// escapeCases are pieces to switch off for a process that detaches from its launch.
+var escapeCases = map[string][]string{
+	"in a sandbox":            nil,
+	"without a PID namespace": {sandbox.PIDNamespace},
+	"without cgroup.kill":     {sandbox.CgroupKill},
+	"without either":          {sandbox.PIDNamespace, sandbox.CgroupKill},
+}
+
+// survives reports whether detached processes survive their launch.
+func (h *testManager) survives() bool {
+	return !h.Report().On(sandbox.PIDNamespace) && !h.Report().On(sandbox.CgroupKill)
+}
+
+// detachScript detaches a process that other tests on this machine do not have.
+func detachScript() string {
+	return "setsid sleep " + detachedSleep() + " >/dev/null 2>&1 & read wait <&3"
+}
+
+// detachedEnv contains the time of another process of these tests.
+const detachedEnv = "SANDBOX_TEST_SLEEP"
+
+func detachedSleep() string {
+	if given := os.Getenv(detachedEnv); given != "" {
+		return given
+	}
+	return fmt.Sprintf("60.%d", os.Getpid())
 }
 
 func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
-	for name, tc := range escapeCases {
+	for name, without := range escapeCases {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, func(o *sandbox.Options) { o.Disabled = tc.without })
-			g := h.startScript(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+			h := open(t, func(o *sandbox.Options) { o.Disabled = without })
+			g := h.startScript(t, detachScript(), nil)
 			testenv.Eventually(t, "a detached process", func() bool { return len(escapedPIDs()) == 1 })
 			_ = g.cmd.Process.Kill()
 			_, _ = g.cmd.Process.Wait()
 			g.Kill()
-			if !tc.survives {
+			if !h.survives() {
 				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
 			} else if len(escapedPIDs()) == 0 {
 				t.Error("the process exited before the sandbox ended")
@@ -190,23 +206,23 @@ func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
 
 // TestSandbox_ProcessesEndWithKilledWorker runs the test binary again as the worker.
 func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
-	const without = "WORKER_WITHOUT"
-	if pieces, ok := os.LookupEnv(without); ok {
+	const withoutEnv = "WORKER_WITHOUT"
+	if pieces, ok := os.LookupEnv(withoutEnv); ok {
 		h := open(t, func(o *sandbox.Options) { o.Disabled = strings.Fields(pieces) })
-		h.startScript(t, "setsid sleep 60.125 >/dev/null 2>&1 & read wait <&3", nil)
+		h.startScript(t, detachScript(), nil)
 		select {}
 	}
-	for name, tc := range escapeCases {
+	for name, without := range escapeCases {
 		t.Run(name, func(t *testing.T) {
 			worker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSandbox_ProcessesEndWithKilledWorker$")
-			worker.Env = append(os.Environ(), without+"="+strings.Join(tc.without, " "))
+			worker.Env = append(os.Environ(), withoutEnv+"="+strings.Join(without, " "), detachedEnv+"="+detachedSleep())
 			if err := worker.Start(); err != nil {
 				t.Fatal(err)
 			}
 			testenv.Eventually(t, "a detached process", func() bool { return len(escapedPIDs()) == 1 })
 			_ = worker.Process.Kill()
 			_ = worker.Wait()
-			if !tc.survives {
+			if h := open(t, func(o *sandbox.Options) { o.Disabled = without }); !h.survives() {
 				testenv.Eventually(t, "its end", func() bool { return len(escapedPIDs()) == 0 })
 				return
 			}
@@ -226,7 +242,7 @@ func escapedPIDs() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range entries {
 		raw, _ := os.ReadFile(path)
-		if strings.HasPrefix(string(raw), "sleep\x0060.125\x00") {
+		if strings.HasPrefix(string(raw), "sleep\x00"+detachedSleep()+"\x00") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			pids = append(pids, pid)
 		}
