@@ -7,6 +7,7 @@ import (
 	"math"
 	"syscall"
 
+	"github.com/browser-svc/svc/worker/internal/fleet"
 	"github.com/browser-svc/svc/worker/internal/proxy"
 	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
@@ -36,7 +37,7 @@ func (c Config) checkDescriptors(limit uint64, logger *slog.Logger) {
 
 // isolation returns the resource limits of launches.
 func (c Config) isolation() *sandbox.Options {
-	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs}
+	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs, Pressure: fleet.MemoryNearlyFull}
 }
 
 // noSandboxAllowed reports whether browsers may run without Chromium's own sandbox

@@ -30,7 +30,7 @@ type Exit struct {
 	Killed bool           // by the worker
 	At     time.Time
 
-	OutOfMemory  bool // killed by the kernel at the launch's memory limit
+	OutOfMemory  bool // killed because of the launch's memory: see sandbox.Sandbox.OutOfMemory
 	Unresponsive bool // killed by the worker: no answer within Options.UnresponsiveTimeout
 	DisplayLost  bool // exited because its display had ended
 }

@@ -254,9 +254,9 @@ func TestIsolation_UnprivilegedWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := testenv.CopyTestBinary(t, dir)
-	tests := "^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot)|TestData_OutlivesBrowser)"
+	tests := "^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot|MemoryLimit)|TestFreeze_(Calls|Persistent)|TestData_OutlivesBrowser)"
 	if !testenv.Full() {
-		tests += "/^(isolated|without_anything)$" // of their subtests
+		tests += "/^(isolated|without_anything|bounded)$" // of their subtests
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run="+tests)
 	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 )
 
 // memory is used memory and its limit, in bytes.
@@ -34,7 +36,7 @@ func readMemory(root fs.FS) (memory, error) {
 	found := memory{used: total - min(available, total), limit: total}
 	limited := false
 	for _, dir := range cgroupDirs(root, "memory") {
-		group, ok, err := readGroupMemory(root, dir)
+		group, ok, err := readGroupMemory(root, dir, inactiveFile)
 		if err != nil {
 			return memory{}, err
 		}
@@ -45,12 +47,47 @@ func readMemory(root fs.FS) (memory, error) {
 	return found, nil
 }
 
-var memoryFiles = [...]struct{ limit, usage, droppable string }{
-	{"/memory.max", "/memory.current", "inactive_file"},                         // version 2
-	{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}, // version 1
+// nearlyFull is the memory that the kernel cannot reclaim, in percent of the limit, from which
+// it is about to kill a process.
+const nearlyFull = 95
+
+// MemoryNearlyFull reports whether a control group of this process, or one above it, has a
+// memory limit that is nearly reached, without caches that the kernel reclaims first. Free
+// swap space raises the limit.
+func MemoryNearlyFull() bool { return memoryNearlyFull(os.DirFS("/")) }
+
+func memoryNearlyFull(root fs.FS) bool {
+	return slices.ContainsFunc(cgroupDirs(root, "memory"), func(dir string) bool {
+		m, limited, err := readGroupMemory(root, dir, inactiveFile, "active_file", "slab_reclaimable")
+		if err != nil || !limited || m.percent() < nearlyFull {
+			return false
+		}
+		m.limit += freeSwap(root, dir)
+		return m.percent() >= nearlyFull
+	})
 }
 
-func readGroupMemory(root fs.FS, dir string) (m memory, limited bool, err error) {
+// freeSwap returns the swap space that a control group can still use.
+func freeSwap(root fs.FS, dir string) uint64 {
+	info, _ := readFields(root, "proc/meminfo")
+	free := number(info["SwapFree"]) << 10
+	if limit, ok := readNumber(root, dir+"/memory.swap.max"); ok {
+		used, _ := readNumber(root, dir+"/memory.swap.current")
+		free = min(free, limit-min(used, limit))
+	}
+	return free
+}
+
+const inactiveFile = "inactive_file" // file caches that the kernel can drop at once
+
+var memoryFiles = [...]struct{ limit, usage, prefix string }{
+	{"/memory.max", "/memory.current", ""},                         // version 2
+	{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_"}, // version 1
+}
+
+// readGroupMemory returns the memory of a control group, without the caches of
+// these names in its memory.stat.
+func readGroupMemory(root fs.FS, dir string, caches ...string) (m memory, limited bool, err error) {
 	for _, files := range memoryFiles {
 		limit, ok := readNumber(root, dir+files.limit)
 		if !ok {
@@ -64,7 +101,10 @@ func readGroupMemory(root fs.FS, dir string) (m memory, limited bool, err error)
 		if err != nil {
 			return memory{}, false, err
 		}
-		return memory{used: used - min(used, number(stat[files.droppable])), limit: limit}, true, nil
+		for _, name := range caches {
+			used -= min(used, number(stat[files.prefix+name]))
+		}
+		return memory{used: used, limit: limit}, true, nil
 	}
 	return memory{}, false, nil
 }

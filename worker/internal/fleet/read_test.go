@@ -83,6 +83,37 @@ func TestReadMemory_UsesFullestLimit(t *testing.T) {
 	}
 }
 
+func TestMemoryNearlyFull_IgnoresCachesAndCountsSwap(t *testing.T) {
+	group := func(memory, meminfo string, more map[string]string) map[string]string {
+		return mergeFiles(inDir("sys/fs/cgroup", more), map[string]string{
+			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountsV2, "proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": "100000\n", "sys/fs/cgroup/memory.current": memory + "\n",
+		})
+	}
+	stat := func(text string) map[string]string { return map[string]string{"memory.stat": text} }
+	const swap = meminfo + "SwapFree: 100 kB\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"no control groups": {nil, false},
+		"no limit":          {map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": mountsV2, "sys/fs/cgroup/memory.max": "max\n"}, false},
+		"below":             {group("94900", meminfo, stat("anon 94900\n")), false},
+		"nearly full":       {group("95000", meminfo, stat("anon 95000\n")), true},
+		"caches":            {group("100000", meminfo, stat("anon 94000\ninactive_file 2000\nactive_file 2000\nslab_reclaimable 2000\n")), false},
+		"free swap":         {group("100000", swap, stat("anon 100000\n")), false},
+		"no swap allowed":   {group("100000", swap, mergeFiles(stat("anon 100000\n"), map[string]string{"memory.swap.max": "0\n", "memory.swap.current": "0\n"})), true},
+		"swap is used":      {group("100000", swap, mergeFiles(stat("anon 100000\n"), map[string]string{"memory.swap.max": "50000\n", "memory.swap.current": "50000\n"})), true},
+		"version 1": {map[string]string{
+			"proc/self/cgroup": "4:memory:/a\n", "proc/self/mountinfo": mountsV1, "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1000\n",
+			"sys/fs/cgroup/memory/a/memory.usage_in_bytes": "990\n", "sys/fs/cgroup/memory/a/memory.stat": "active_file 900\ntotal_active_file 10\n",
+		}, true},
+	} {
+		if got := memoryNearlyFull(machine(c.files)); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestReadCPU_RelativeToUsableCPUs(t *testing.T) {
 	groupsV2 := map[string]string{"proc/self/cgroup": "0::/a/b\n", "proc/self/mountinfo": mountsV2}
 	groupsV1 := map[string]string{"proc/self/cgroup": "3:cpu,cpuacct:/a\n", "proc/self/mountinfo": mountsV1}

@@ -186,7 +186,7 @@ func TestSandbox_ProcessesEndWithLaunch(t *testing.T) {
 	for name, without := range escapeCases {
 		t.Run(name, func(t *testing.T) {
 			h := open(t, func(o *sandbox.Options) { o.Disabled = without })
-			g := h.startScript(t, detachScript(), nil)
+			g := h.startScript(t, detachScript())
 			testenv.Eventually(t, "a detached process", func() bool { return len(escapedPIDs()) == 1 })
 			_ = g.cmd.Process.Kill()
 			_, _ = g.cmd.Process.Wait()
@@ -209,7 +209,7 @@ func TestSandbox_ProcessesEndWithKilledWorker(t *testing.T) {
 	const withoutEnv = "WORKER_WITHOUT"
 	if pieces, ok := os.LookupEnv(withoutEnv); ok {
 		h := open(t, func(o *sandbox.Options) { o.Disabled = strings.Fields(pieces) })
-		h.startScript(t, detachScript(), nil)
+		h.startScript(t, detachScript())
 		select {}
 	}
 	for name, without := range escapeCases {

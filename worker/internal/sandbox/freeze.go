@@ -5,10 +5,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // freezeFile freezes and thaws a group of the v2 hierarchy.
 const freezeFile = "cgroup.freeze"
+
+// A launch whose processes are not stopped after these rounds starts new ones too fast.
+const (
+	stopRounds = 50
+	stopPause  = 2 * time.Millisecond
+)
 
 // freezeSupport returns why groups cannot be frozen; nil if they can. In the v1
 // hierarchy frozen processes cannot be killed, so it is not used.
@@ -30,13 +41,24 @@ func (m *Manager) FreezeSupport() error {
 	if !m.pieces.Network {
 		return errors.New("launches have no separate network")
 	}
-	return m.cgroups.freezeSupport()
+	if err := m.cgroups.freezeSupport(); err != nil && !m.pieces.PID {
+		return fmt.Errorf("launches have no PID namespace, and %w", err)
+	}
+	return nil
 }
 
 // SetFrozen stops all processes of the launch, or continues them. FreezeSupport must be
-// nil.
-func (s *Sandbox) SetFrozen(frozen bool) error {
-	if err := s.cgroup.setFrozen(frozen); err != nil {
+// nil. The caller makes one call at a time.
+func (s *Sandbox) SetFrozen(frozen bool) (err error) {
+	switch {
+	case s.manager.cgroups.freezeSupport() == nil:
+		err = s.cgroup.setFrozen(frozen)
+	case frozen:
+		err = s.stopProcesses()
+	default:
+		s.continueProcesses()
+	}
+	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	return nil
@@ -54,4 +76,37 @@ func (g *cgroup) setFrozen(frozen bool) error {
 		return errors.New("no control group of version 2")
 	}
 	return writeFile(dir, freezeFile, state)
+}
+
+// stopProcesses stops the processes of the launch by SIGSTOP, which they cannot ignore, until
+// two scans in a row find none that runs: a scan can miss a new process.
+func (s *Sandbox) stopProcesses() error {
+	for round, quietRounds := 0, 0; round < stopRounds; round++ {
+		busy := false
+		for _, p := range readProcesses().tree(s.first) {
+			if strings.Contains("TtZX", p.state) { // stopped or ended
+				continue
+			}
+			busy = busy || p.state != "D" // one that waits in the kernel stops before it continues
+			p.signal(unix.SIGSTOP)
+			s.stopOrder = append(s.stopOrder, p)
+		}
+		if quietRounds++; busy {
+			quietRounds = 0
+			time.Sleep(stopPause)
+		}
+		if quietRounds == 2 {
+			return nil
+		}
+	}
+	s.continueProcesses()
+	return errors.New("the launch starts processes faster than they can be stopped")
+}
+
+// continueProcesses continues the processes that stopProcesses has stopped, children first.
+func (s *Sandbox) continueProcesses() {
+	for _, p := range slices.Backward(s.stopOrder) {
+		p.signal(unix.SIGCONT)
+	}
+	s.stopOrder = nil
 }

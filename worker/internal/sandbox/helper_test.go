@@ -88,10 +88,10 @@ type script struct {
 }
 
 // startScript runs a shell script in a new sandbox, with arguments.
-func (h *testManager) startScript(t *testing.T, script string, onOOM func(), args ...string) *script {
+func (h *testManager) startScript(t *testing.T, script string, args ...string) *script {
 	t.Helper()
 	g := h.prepare(t)
-	g.exec(t, script, onOOM, args...)
+	g.exec(t, script, nil, args...)
 	return g
 }
 
@@ -176,7 +176,7 @@ func (h *testManager) startEmpty(t *testing.T) (*sandbox.Sandbox, *exec.Cmd) {
 // run runs a script in a sandbox to its end and returns its output.
 func (h *testManager) run(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	return h.startScript(t, script, nil, args...).wait(t)
+	return h.startScript(t, script, args...).wait(t)
 }
 
 // wait waits for the script's end and returns its output.

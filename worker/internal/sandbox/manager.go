@@ -21,6 +21,10 @@ type Options struct {
 	Memory    int64  // limit in bytes; 0 is unlimited
 	Processes int    // limit of processes and threads; 0 is unlimited
 
+	// Pressure reports whether the memory of all launches together is nearly full. Where the
+	// kernel does not limit the memory of each, the largest launch is then ended. It may be nil.
+	Pressure func() bool
+
 	Disabled []string // pieces to switch off, for tests
 	Log      *slog.Logger
 }
@@ -36,7 +40,8 @@ type Manager struct {
 	pieces     isolationParts
 	workerDirs []string // directories with the worker's files
 	cgroups    *cgroupManager
-	processes  int // limit of processes and threads without a control group; 0 is unlimited
+	processes  int          // limit of processes and threads without a control group; 0 is unlimited
+	watch      *memoryWatch // nil where control groups limit the memory, and where it cannot be watched
 	report     Report
 }
 
@@ -90,6 +95,10 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Manage
 		m.processes = opts.Processes
 		delete(found, ProcessLimit)
 	}
+	if !found.enabled(MemoryLimit) && !slices.Contains(opts.Disabled, MemoryLimit) && m.pieces.PID {
+		m.watch = startMemoryWatch(opts)
+		delete(found, MemoryLimit)
+	}
 	if err := m.checkShownFiles(); err != nil {
 		found.disable(PrivateFiles, err)
 	}
@@ -111,6 +120,8 @@ func (m *Manager) note(name string) string {
 	switch {
 	case name == MemoryLimit && m.opts.Memory == 0, name == ProcessLimit && m.opts.Processes == 0:
 		return "no limit is set"
+	case name == MemoryLimit && m.watch != nil:
+		return fmt.Sprintf("%d MB, watched by the worker", m.opts.Memory>>20)
 	case name == MemoryLimit:
 		return fmt.Sprintf("%d MB", m.opts.Memory>>20)
 	case name == ProcessLimit:
@@ -133,7 +144,10 @@ func (m *Manager) Private() bool { return m.pieces.Private }
 func (m *Manager) SharedMemory() int64 { return m.opts.Disk }
 
 // Close removes the parent control groups. All sandboxes must be closed.
-func (m *Manager) Close() { m.cgroups.close() }
+func (m *Manager) Close() {
+	m.watch.close()
+	m.cgroups.close()
+}
 
 // findings are the reasons why pieces are off, by piece.
 type findings map[string]string

@@ -19,7 +19,6 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		return
 	}
 	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
-	groups := []string{sandbox.MemoryLimit, sandbox.CgroupKill}
 	for name, tc := range map[string]struct {
 		host string // shell script that execs the worker, "$0"
 		off  []string
@@ -28,13 +27,13 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		"root without CAP_SYS_ADMIN": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
 		"a masked /proc": {
 			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
-			append([]string{sandbox.UserID, sandbox.ProcessList}, groups...),
+			[]string{sandbox.UserID, sandbox.ProcessList, sandbox.CgroupKill},
 		},
 		"no user namespaces for an unprivileged worker": {
 			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel denies user namespaces in a chroot
-			append([]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox, sandbox.ProcessLimit}, groups...),
+			[]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox, sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CgroupKill},
 		},
-		"control groups": {`mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`, append([]string{sandbox.ProcessLimit}, groups...)},
+		"control groups": {hideControlGroups, []string{sandbox.ProcessLimit, sandbox.CgroupKill}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")
@@ -55,6 +54,9 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		})
 	}
 }
+
+// hideControlGroups is a host of runOnHost.
+const hideControlGroups = `mount -t tmpfs none /sys/fs/cgroup && exec "$0" "$@"`
 
 // runOnHost runs one test of this package in a separate mount namespace. host is a
 // shell script that execs "$0" with its arguments.

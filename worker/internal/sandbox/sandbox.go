@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,10 @@ type Sandbox struct {
 	conn      *net.UnixConn
 	childConn *os.File // the other end of conn, until the process has started
 	cgroup    *cgroup
-	root      *os.File // nil without private files, like etc and data
+	first     process     // waits for Setup, then execs the program
+	overLimit atomic.Bool // the worker has ended it because of its memory
+	stopOrder []process   // the processes that SetFrozen has stopped
+	root      *os.File    // nil without private files, like etc and data
 	etc       *os.Root
 	data      *os.Root
 	proxy     net.Listener // nil without a separate network, and offline
@@ -150,6 +154,7 @@ func identityMap(file string) (same []syscall.SysProcIDMap) {
 func (s *Sandbox) ProcessStarted(pid int) error {
 	s.childConn.Close()
 	s.childConn = nil
+	s.first, _ = readProcess(pid)
 	return s.cgroup.add(pid)
 }
 
@@ -269,9 +274,10 @@ func (s *Sandbox) Root() *os.File { return s.root }
 
 // Exec makes the waiting process exec the program and returns when it has. onOOM
 // is called when the kernel kills a process because of the launch's memory
-// limit.
+// limit, and to end a launch whose memory the worker watches.
 func (s *Sandbox) Exec(ctx context.Context, onOOM func()) error {
 	s.cgroup.watchOOM(onOOM)
+	s.manager.watch.add(s, onOOM)
 	if err := send(ctx, s.conn, "go"); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
@@ -303,8 +309,8 @@ func (s *Sandbox) SetTimezone(name string) error {
 }
 
 // OutOfMemory reports whether the kernel killed a process in the sandbox because
-// of its memory limit.
-func (s *Sandbox) OutOfMemory() bool { return s.cgroup.oomKilled() }
+// of its memory limit, or the worker ended the sandbox because of its memory.
+func (s *Sandbox) OutOfMemory() bool { return s.cgroup.oomKilled() || s.overLimit.Load() }
 
 // Kill kills every process in the sandbox, if the kernel supports cgroup.kill, and
 // waits until they have ended.
@@ -316,6 +322,7 @@ func (s *Sandbox) Kill() {
 // Close releases the sandbox. Its processes must have ended; remaining ones are
 // killed.
 func (s *Sandbox) Close() {
+	s.manager.watch.remove(s)
 	_ = s.conn.Close()
 	if s.childConn != nil {
 		s.childConn.Close()

@@ -17,7 +17,7 @@ func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // all tests already run unprivileged
 	}
-	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses|ReachesNoListedProcess)|TestProcessLimit|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
+	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses|ReachesNoListedProcess)|Test(Memory|Process)Limit|TestMemoryPressure|TestSetFrozen|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
 	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
 		t.Errorf("%d passed:\n%s", n, out)
 	}
@@ -63,6 +63,10 @@ func TestOpen_KeepsOtherPiecesWhenOneIsDisabled(t *testing.T) {
 	depend := map[string][]string{
 		sandbox.PIDNamespace:   {sandbox.ProcessList},
 		sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.ProcessList, sandbox.PrivateFiles},
+	}
+	if os.Geteuid() != 0 { // the worker watches the memory
+		depend[sandbox.PIDNamespace] = append(depend[sandbox.PIDNamespace], sandbox.MemoryLimit)
+		depend[sandbox.MountNamespace] = append(depend[sandbox.MountNamespace], sandbox.MemoryLimit)
 	}
 	all := open(t, nil).Report()
 	for _, piece := range []string{sandbox.PIDNamespace, sandbox.ProcessList, sandbox.MountNamespace, sandbox.PrivateFiles,
