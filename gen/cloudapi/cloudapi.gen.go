@@ -1457,7 +1457,7 @@ type ConnectGuide struct {
 	// ComposeFile A docker compose file of a worker with the options of `dockerCommand`; null if there is no image. `worker/seccomp.json` is relative to the file.
 	ComposeFile *string `json:"composeFile"`
 
-	// DockerCommand Starts a worker from the image, on port 38923; null if there is no image. `worker/seccomp.json` is in the source tree. It allows Chromium to use its sandbox.
+	// DockerCommand Starts a worker from the image, on port 38923; null if there is no image. `worker/seccomp.json` is in the source tree. It allows the isolation of launches.
 	DockerCommand *string `json:"dockerCommand"`
 
 	// Image The path of the worker image, with the lowercased key; null if this service has no registry.

@@ -2920,13 +2920,14 @@ export interface components {
             reason: string | null;
         };
         /**
-         * @description An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a network namespace that
+         * @description An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a list of processes
+         *     with only its own ones (`processList`), a network namespace that
          *     routes only through the worker (`networkNamespace`), a mount namespace (`mountNamespace`), a private directory
          *     of limited size (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), reliable
          *     termination of all processes (`cgroupKill`), and Chromium's own sandbox (`sandbox`).
          * @enum {string}
          */
-        IsolationPieceName: "userId" | "pidNamespace" | "networkNamespace" | "mountNamespace" | "privateFiles" | "memoryLimit" | "processLimit" | "cgroupKill" | "sandbox";
+        IsolationPieceName: "userId" | "pidNamespace" | "processList" | "networkNamespace" | "mountNamespace" | "privateFiles" | "memoryLimit" | "processLimit" | "cgroupKill" | "sandbox";
         /** @description Whether all isolation mechanisms for browsers are in effect. */
         IsolationSummary: {
             /** @description Whether all isolation mechanisms are in effect. */

@@ -254,6 +254,7 @@ const (
 	PidNamespace     IsolationPieceName = "pidNamespace"
 	PrivateFiles     IsolationPieceName = "privateFiles"
 	ProcessLimit     IsolationPieceName = "processLimit"
+	ProcessList      IsolationPieceName = "processList"
 	Sandbox          IsolationPieceName = "sandbox"
 	UserId           IsolationPieceName = "userId"
 )
@@ -274,6 +275,8 @@ func (e IsolationPieceName) Valid() bool {
 	case PrivateFiles:
 		return true
 	case ProcessLimit:
+		return true
+	case ProcessList:
 		return true
 	case Sandbox:
 		return true
@@ -1930,7 +1933,8 @@ type IsolationPiece struct {
 	// Enabled Whether the mechanism is in effect.
 	Enabled bool `json:"enabled"`
 
-	// Name An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a network namespace that
+	// Name An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a list of processes
+	// with only its own ones (`processList`), a network namespace that
 	// routes only through the worker (`networkNamespace`), a mount namespace (`mountNamespace`), a private directory
 	// of limited size (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), reliable
 	// termination of all processes (`cgroupKill`), and Chromium's own sandbox (`sandbox`).
@@ -1940,7 +1944,8 @@ type IsolationPiece struct {
 	Reason *string `json:"reason"`
 }
 
-// IsolationPieceName An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a network namespace that
+// IsolationPieceName An isolation mechanism: a separate user (`userId`), a PID namespace (`pidNamespace`), a list of processes
+// with only its own ones (`processList`), a network namespace that
 // routes only through the worker (`networkNamespace`), a mount namespace (`mountNamespace`), a private directory
 // of limited size (`privateFiles`), limits of memory and processes (`memoryLimit`, `processLimit`), reliable
 // termination of all processes (`cgroupKill`), and Chromium's own sandbox (`sandbox`).

@@ -84,7 +84,7 @@ func advise(piece string, err error) error {
 		raw, _ := os.ReadFile(path) // missing without the feature
 		return strings.TrimSpace(string(raw))
 	}
-	advice := ""
+	var advice string
 	profile, mode, _ := strings.Cut(setting("/proc/self/attr/current"), " ")
 	seccomp, _ := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	switch {
