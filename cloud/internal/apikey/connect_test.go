@@ -34,7 +34,7 @@ func TestConnector_GuideHasPlaceholders(t *testing.T) {
 		Image:    "registry.example.com/<org-key-lower>/local-api",
 		Docker: "SVC_KEY=<org-key> docker run --detach --name svc-worker --env SVC_KEY" +
 			" --env SVC_CLOUD_URL=https://cloud.example.com --publish 127.0.0.1:38923:38923" +
-			" --volume svc-worker:/data --shm-size 2g --stop-timeout 80 --security-opt seccomp=worker/seccomp.json" +
+			" --volume svc-worker:/data --shm-size 2g --stop-timeout 80 --security-opt seccomp=worker/seccomp.json --security-opt systempaths=unconfined" +
 			" registry.example.com/<org-key-lower>/local-api",
 		Binary: "SVC_KEY=<org-key> SVC_CLOUD_URL=https://cloud.example.com svc-worker",
 		Source: "SVC_KEY=<org-key> SVC_CLOUD_URL=https://cloud.example.com go run ./worker",
@@ -64,7 +64,7 @@ func TestConnector_GuideHasDeploymentFiles(t *testing.T) {
 		"environment.SVC_KEY": "<org-key>", "environment.API_KEY": "${API_KEY:-}",
 		"environment.SVC_CLOUD_URL": "https://cloud.example.com", "environment.PUBLIC_URL": "http://localhost:38923",
 		"ports": []any{"127.0.0.1:38923:38923"}, "volumes": at(production, "volumes").([]any)[:1], "shm_size": at(production, "shm_size"),
-		"security_opt": []any{"seccomp:worker/seccomp.json"}, "stop_grace_period": "80s",
+		"security_opt": []any{"seccomp:worker/seccomp.json", "systempaths=unconfined"}, "stop_grace_period": "80s",
 		"healthcheck.test": []any{"CMD", "svc-worker", "health", "--live"},
 	} {
 		if diff := cmp.Diff(want, at(worker, strings.Split(path, ".")...)); diff != "" {
