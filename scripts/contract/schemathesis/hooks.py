@@ -50,6 +50,8 @@ def register(fixture: Fixture, allowed: list[AllowedFinding], statistics: Reques
     def filter_failure(_: Any, failure: Any, case: Any, response: Any) -> bool:
         if _check(failure) == "negative_data_rejection" and _has_null(case.body):
             return False  # the API accepts null for an optional field, which the schema does not describe
+        if _check(failure) == "positive_data_acceptance" and "None" in (case.path_parameters or {}).values():
+            return False  # schemathesis took the id from a response in which it is null
         body = response.content.decode(errors="replace")
         for entry in allowed:
             if entry.matches(operation_id(case), _check(failure), str(failure), response.status_code, body):
