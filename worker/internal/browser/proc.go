@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // procInfo is a live process, zombies excluded, as /proc shows it.
@@ -40,13 +42,7 @@ func processes(match func(procInfo) bool) []procInfo {
 
 func readProc(pid int) (procInfo, bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	stat, err := os.ReadFile(dir + "/stat")
-	if err != nil {
-		return procInfo{}, false
-	}
-	// The second field is the process name in parentheses, which may contain any
-	// character.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := sandbox.StatFields(pid)
 	if len(fields) < 3 || fields[0] == "Z" || fields[0] == "X" {
 		return procInfo{}, false
 	}

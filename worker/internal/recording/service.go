@@ -119,7 +119,7 @@ func (s *Service) Start(of Subject) error {
 	return nil
 }
 
-// add adds a recorder, whose work has begun. Errors: ErrExists, errClosed.
+// add adds a recorder that has started. Errors: ErrExists, errClosed.
 func (s *Service) add(r *recorder) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,20 +17,26 @@ type process struct {
 }
 
 func readProcess(pid int) (p process, ok bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return p, false
-	}
-	// The second field is the process name in parentheses, which may contain any
-	// character.
 	const state, parent, startTime = 0, 1, 19
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := StatFields(pid)
 	if len(fields) <= startTime {
 		return p, false
 	}
 	p = process{pid: pid, state: fields[state], startTime: fields[startTime]}
+	var err error
 	p.parent, err = strconv.Atoi(fields[parent])
 	return p, err == nil
+}
+
+// StatFields returns the fields of /proc/PID/stat from the state on (proc(5)); nil if
+// there is no such process.
+func StatFields(pid int) []string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	// The process name before them is in parentheses and may contain any character.
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }
 
 // processTable contains all processes, by pid.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // process is a process in /proc.
@@ -61,18 +63,15 @@ func descendants(pid int) []process {
 }
 
 func readProcess(dir string) (process, bool) {
-	stat, err := os.ReadFile(dir + "/stat")
+	pid, err := strconv.Atoi(filepath.Base(dir))
 	if err != nil {
 		return process{}, false
 	}
-	// The second field is the process name in parentheses, which may contain any
-	// character.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	fields := sandbox.StatFields(pid)
 	if len(fields) < 2 || fields[0] == "X" {
 		return process{}, false
 	}
-	p := process{zombie: fields[0] == "Z"}
-	p.pid, _ = strconv.Atoi(filepath.Base(dir))
+	p := process{pid: pid, zombie: fields[0] == "Z"}
 	p.parent, _ = strconv.Atoi(fields[1])
 	command, _ := os.ReadFile(dir + "/cmdline")
 	p.command = string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
