@@ -42,8 +42,8 @@ func TestClientCertificates_KeysOnlyForWorkers(t *testing.T) {
 	}
 	server := httptest.NewServer(web)
 	t.Cleanup(server.Close)
-	owner, stranger := newTenant(cheapHash(t)), newTenant(cheapHash(t))
-	for _, v := range []tenant{owner, stranger} {
+	owner, otherOwner := newTenant(cheapHash(t)), newTenant(cheapHash(t))
+	for _, v := range []tenant{owner, otherOwner} {
 		h.all.MustExec(v.fill(accessSQL))
 	}
 	checked := contracttest.New(t, h.document, nil)
@@ -88,9 +88,9 @@ func TestClientCertificates_KeysOnlyForWorkers(t *testing.T) {
 	ask(owner, "PATCH", profile, `{"clientCertificates": [{"origin": "https://a.example"}]}`, http.StatusOK)
 	ask(owner, "PATCH", profile, `{"clientCertificates": [`+certificate.json()+`]}`, http.StatusOK)
 	ask(owner, "POST", profile+"/duplicate", `{}`, http.StatusCreated)
-	ask(stranger, "GET", profile, "", http.StatusNotFound)
-	ask(stranger, "PATCH", profile, `{"clientCertificates": [{"origin": "https://a.example"}]}`, http.StatusNotFound)
-	if text := ask(stranger, "GET", "/v1/profiles", "", http.StatusOK); strings.Contains(text, "CN=robot") {
+	ask(otherOwner, "GET", profile, "", http.StatusNotFound)
+	ask(otherOwner, "PATCH", profile, `{"clientCertificates": [{"origin": "https://a.example"}]}`, http.StatusNotFound)
+	if text := ask(otherOwner, "GET", "/v1/profiles", "", http.StatusOK); strings.Contains(text, "CN=robot") {
 		t.Errorf("another organization sees the certificate: %s", text)
 	}
 	item := certificate.json()
