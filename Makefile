@@ -101,7 +101,7 @@ bench-profiles: ## Benchmark saves and restores of profile data in an object sto
 .PHONY: bench-feed
 bench-feed: ## Benchmark the sessions feed with a million and with a thousand sessions, and show the query plans
 	@scripts/need go postgres
-	go test -run '^$$' -bench Feed -benchtime 50x -v ./cloud/internal/activity
+	go test -run '^$$' -bench Feed -benchtime 50x -v ./cloud/internal/browsers/activity
 
 .PHONY: check
 check: ## Check that generated code is up to date; lint the API documents and the code

@@ -18,10 +18,10 @@ var validation = map[string]bool{
 // withoutDetails contains the files whose faults get their details later, when the
 // envelope is written, or are sent in the format of the OCI Distribution specification.
 var withoutDetails = map[string]bool{
-	"cloud/internal/registry/gate.go":     true,
-	"cloud/internal/registry/upstream.go": true,
-	"shared/httpd/errors.go":              true,
-	"worker/internal/access/route.go":     true, // MethodNotAllowed
+	"cloud/internal/api/registry/gate.go":     true,
+	"cloud/internal/api/registry/upstream.go": true,
+	"shared/httpd/errors.go":                  true,
+	"worker/internal/access/route.go":         true, // MethodNotAllowed
 }
 
 // TestValidationFaults_HaveDetails checks all code that creates a fault with the

@@ -31,23 +31,64 @@ func imports(t *testing.T, pattern string) map[string][]string {
 	return found
 }
 
+// groups lists the folders of each program, and which other folders their packages
+// may import. ARCHITECTURE.md shows the same table as a drawing.
+var groups = map[string]map[string][]string{
+	"cloud/internal/": {
+		"app":      {"api", "accounts", "tenancy", "browsers", "license", "platform"},
+		"api":      {"accounts", "tenancy", "browsers", "license", "platform"},
+		"accounts": {"platform"},
+		"tenancy":  {"platform"},
+		"browsers": {},
+		"license":  {},
+		"platform": {},
+		"bench":    {"app", "api", "tenancy", "browsers", "license"},
+	},
+}
+
+func TestImports_FollowGroups(t *testing.T) {
+	for root, allowed := range groups {
+		existing := map[string]bool{}
+		for name, deps := range imports(t, "./"+root+"...") {
+			group, _, _ := strings.Cut(strings.TrimPrefix(name, root), "/")
+			permitted, ok := allowed[group]
+			if !ok {
+				t.Errorf("%s is in the unknown folder %s: add it to groups", name, group)
+			}
+			existing[group] = true
+			for _, dep := range deps {
+				path, inside := strings.CutPrefix(dep, module+root)
+				other, _, _ := strings.Cut(path, "/")
+				if inside && other != group && !slices.Contains(permitted, other) {
+					t.Errorf("%s imports %s: packages of %s must not import packages of %s", name, path, group, other)
+				}
+			}
+		}
+		for group := range allowed {
+			if !existing[group] {
+				t.Errorf("%s%s does not exist: remove it from groups", root, group)
+			}
+		}
+	}
+}
+
 func TestImports_DomainsAreIndependent(t *testing.T) {
-	domains := []string{"org", "apikey", "plan", "billing", "profile", "license", "activity", "catalog",
-		"mail", "contact", "audit", "idempotency", "retention", "usage"}
-	all := imports(t, "./cloud/internal/...")
+	const root = "cloud/internal/"
+	domains := []string{"tenancy/org", "tenancy/apikey", "tenancy/plan", "tenancy/billing", "tenancy/usage",
+		"browsers/profile", "browsers/profiledata", "browsers/catalog", "browsers/activity", "license",
+		"platform/mail", "platform/contact", "platform/audit", "platform/idempotency", "platform/retention"}
+	all := imports(t, "./"+root+"...")
 	for _, domain := range domains {
-		name := "cloud/internal/" + domain
-		deps, ok := all[name]
+		deps, ok := all[root+domain]
 		if !ok {
-			t.Errorf("%s does not exist: update the list of domains", name)
+			t.Errorf("%s does not exist: update the list of domains", domain)
 		}
 		for _, dep := range deps {
 			if dep == "net/http" || strings.Contains(dep, "labstack/echo") || strings.HasPrefix(dep, module+"gen/") {
-				t.Errorf("%s imports %s: a domain package must not import web packages", name, dep)
+				t.Errorf("%s imports %s: a domain package must not import web packages", domain, dep)
 			}
-			other := strings.TrimPrefix(dep, module+"cloud/internal/")
-			if other != dep && slices.Contains(domains, other) {
-				t.Errorf("%s imports %s: only app may connect domain packages", name, other)
+			if other, inside := strings.CutPrefix(dep, module+root); inside && slices.Contains(domains, other) {
+				t.Errorf("%s imports %s: only app may connect domain packages", domain, other)
 			}
 		}
 	}

@@ -13,20 +13,20 @@ import (
 // tableOwners lists the package of cloud/internal that writes each table. Other packages
 // only read it.
 var tableOwners = map[string]string{
-	"activity_sessions":        "activity",
-	"api_keys":                 "apikey",
-	"api_usage":                "usage",
-	"audit_events":             "audit",
-	"auth_attempts":            "auth",
-	"auth_sessions":            "auth",
-	"auth_tokens":              "auth",
-	"chromium_releases":        "catalog",
-	"contact_messages":         "contact",
-	"deleted_organizations":    "billing",
-	"deleted_profile_data":     "profiledata",
-	"idempotency_keys":         "idempotency",
-	"invitations":              "org",
-	"invoices":                 "billing",
+	"activity_sessions":        "browsers/activity",
+	"api_keys":                 "tenancy/apikey",
+	"api_usage":                "tenancy/usage",
+	"audit_events":             "platform/audit",
+	"auth_attempts":            "accounts/auth",
+	"auth_sessions":            "accounts/auth",
+	"auth_tokens":              "accounts/auth",
+	"chromium_releases":        "browsers/catalog",
+	"contact_messages":         "platform/contact",
+	"deleted_organizations":    "tenancy/billing",
+	"deleted_profile_data":     "browsers/profiledata",
+	"idempotency_keys":         "platform/idempotency",
+	"invitations":              "tenancy/org",
+	"invoices":                 "tenancy/billing",
 	"license_events":           "license",
 	"license_machine_info":     "license",
 	"license_machines":         "license",
@@ -34,28 +34,28 @@ var tableOwners = map[string]string{
 	"license_queue":            "license",
 	"license_slots":            "license",
 	"license_superseded_boots": "license",
-	"mail_outbox":              "mail",
-	"memberships":              "org",
-	"organizations":            "org",
-	"payment_events":           "billing",
+	"mail_outbox":              "platform/mail",
+	"memberships":              "tenancy/org",
+	"organizations":            "tenancy/org",
+	"payment_events":           "tenancy/billing",
 	"plans":                    "", // written by migrations only
-	"profile_data":             "profiledata",
-	"profile_data_keys":        "profiledata",
-	"profile_data_versions":    "profiledata",
-	"profiles":                 "profile",
+	"profile_data":             "browsers/profiledata",
+	"profile_data_keys":        "browsers/profiledata",
+	"profile_data_versions":    "browsers/profiledata",
+	"profiles":                 "browsers/profile",
 	"schema_compatibility":     "", // written by migrations only
-	"subscription_add_ons":     "billing",
-	"subscriptions":            "billing",
-	"user_identities":          "auth",
-	"users":                    "auth",
+	"subscription_add_ons":     "tenancy/billing",
+	"subscriptions":            "tenancy/billing",
+	"user_identities":          "accounts/auth",
+	"users":                    "accounts/auth",
 }
 
 // otherWriters lists the exceptions: the packages that write tables of other packages.
 var otherWriters = map[string][]string{
 	// The first subscription of an organization has the limits of the default plan.
-	"plan": {"subscriptions"},
+	"tenancy/plan": {"subscriptions"},
 	// Expired rows of all tables are deleted by one statement.
-	"retention": {
+	"platform/retention": {
 		"activity_sessions", "audit_events", "contact_messages", "idempotency_keys", "license_events", "license_machines",
 		"license_slots", "mail_outbox",
 	},

@@ -15,7 +15,7 @@ import (
 	"github.com/alexedwards/argon2id"
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/cloud/internal/auth"
+	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/browser-svc/svc/cloud/internal/auth"
-	"github.com/browser-svc/svc/cloud/internal/idempotency"
-	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
+	"github.com/browser-svc/svc/cloud/internal/platform/idempotency"
+	"github.com/browser-svc/svc/cloud/internal/platform/secret"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/tracing"

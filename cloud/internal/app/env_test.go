@@ -8,7 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/cloud/internal/catalog"
+	"github.com/browser-svc/svc/cloud/internal/browsers/catalog"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/env"

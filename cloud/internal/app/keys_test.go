@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/cloud/internal/apikey"
-	"github.com/browser-svc/svc/cloud/internal/org"
-	"github.com/browser-svc/svc/cloud/internal/profile"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 )
 
 // keyClient is an organization whose worker has already authorized a launch, so that

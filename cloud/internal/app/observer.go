@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/cloud/internal/activity"
+	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/cloud/internal/profile"
 )
 
 // sessionObserver informs the profiles and the activity feed about started and

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/cloud/internal/activity"
+	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/cloud/internal/profile"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 )

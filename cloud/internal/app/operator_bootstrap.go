@@ -15,9 +15,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/cloud/internal/apikey"
-	"github.com/browser-svc/svc/cloud/internal/auth"
-	"github.com/browser-svc/svc/cloud/internal/org"
+	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"

@@ -24,10 +24,10 @@ import (
 // elsewhere lists operations, and statuses of operations, that depend on an external
 // party. Other tests cover them.
 var elsewhere = map[string]string{
-	"completeOidcSignIn": "cloud/internal/rest: needs an answer of the provider",
-	"receiveStripeEvent": "cloud/internal/rest: needs a signature of Stripe",
+	"completeOidcSignIn": "cloud/internal/api/rest: needs an answer of the provider",
+	"receiveStripeEvent": "cloud/internal/api/rest: needs a signature of Stripe",
 
-	"startOidcSignIn 503":     "cloud/internal/rest: the provider cannot be reached",
+	"startOidcSignIn 503":     "cloud/internal/api/rest: the provider cannot be reached",
 	"checkCloudReadiness 503": "TestReadiness_WithoutDatabase: the answer is cached for a second",
 }
 

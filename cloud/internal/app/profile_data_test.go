@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/cloud/internal/profiledata"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profiledata"
 	"github.com/browser-svc/svc/shared/profilekey"
 )
 

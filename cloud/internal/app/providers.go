@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/browser-svc/svc/cloud/internal/billing"
-	"github.com/browser-svc/svc/cloud/internal/billing/stripe"
-	"github.com/browser-svc/svc/cloud/internal/mail"
-	"github.com/browser-svc/svc/cloud/internal/oidc"
-	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/accounts/oidc"
+	"github.com/browser-svc/svc/cloud/internal/api/rest"
+	"github.com/browser-svc/svc/cloud/internal/platform/mail"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/billing"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/billing/stripe"
 	"github.com/browser-svc/svc/shared/clock"
 )
 

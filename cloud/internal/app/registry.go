@@ -9,8 +9,8 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/browser-svc/svc/cloud/internal/apikey"
-	"github.com/browser-svc/svc/cloud/internal/registry"
+	"github.com/browser-svc/svc/cloud/internal/api/registry"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/crane"
 	randomimage "github.com/google/go-containerregistry/pkg/v1/random"
 
-	"github.com/browser-svc/svc/cloud/internal/registry/registrytest"
+	"github.com/browser-svc/svc/cloud/internal/api/registry/registrytest"
 	"github.com/browser-svc/svc/shared/testenv"
 )
 

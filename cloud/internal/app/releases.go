@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/browser-svc/svc/cloud/internal/catalog"
+	"github.com/browser-svc/svc/cloud/internal/browsers/catalog"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/program"
 )

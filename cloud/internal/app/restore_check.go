@@ -13,12 +13,12 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"github.com/browser-svc/svc/cloud/internal/idempotency"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profiledata"
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/cloud/internal/mail"
-	"github.com/browser-svc/svc/cloud/internal/profile"
-	"github.com/browser-svc/svc/cloud/internal/profiledata"
-	"github.com/browser-svc/svc/cloud/internal/secret"
+	"github.com/browser-svc/svc/cloud/internal/platform/idempotency"
+	"github.com/browser-svc/svc/cloud/internal/platform/mail"
+	"github.com/browser-svc/svc/cloud/internal/platform/secret"
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/program"

@@ -6,8 +6,8 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/browser-svc/svc/cloud/internal/profile"
-	"github.com/browser-svc/svc/cloud/internal/profiledata"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profiledata"
 	"github.com/browser-svc/svc/shared/program"
 )
 

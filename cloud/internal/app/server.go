@@ -6,10 +6,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/browser-svc/svc/cloud/internal/access"
-	"github.com/browser-svc/svc/cloud/internal/apikey"
-	"github.com/browser-svc/svc/cloud/internal/idempotency/replay"
-	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/api/access"
+	"github.com/browser-svc/svc/cloud/internal/api/replay"
+	"github.com/browser-svc/svc/cloud/internal/api/rest"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"

@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/cloud/internal/access"
-	"github.com/browser-svc/svc/cloud/internal/apikey"
+	"github.com/browser-svc/svc/cloud/internal/api/access"
+	"github.com/browser-svc/svc/cloud/internal/api/rest"
 	"github.com/browser-svc/svc/cloud/internal/app"
+	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/cloud/internal/profile"
-	"github.com/browser-svc/svc/cloud/internal/rest"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"

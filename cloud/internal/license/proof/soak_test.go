@@ -16,7 +16,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/license"
-	"github.com/browser-svc/svc/cloud/internal/retention"
+	"github.com/browser-svc/svc/cloud/internal/platform/retention"
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/embedded"
