@@ -78,13 +78,17 @@ func (c Comparer) document(ctx context.Context, name string) (string, error) {
 	if err := os.WriteFile(working, d.text, 0o600); err != nil {
 		return "", err
 	}
-	old, err := os.ReadFile(released)
+	old, err := read(released)
 	if err != nil {
 		return "", err
 	}
 	var changes []change
 	if !bytes.Equal(old, d.text) { // else the comparison takes seconds for nothing
-		if changes, err = c.changes(ctx, released, working); err != nil {
+		baseline := filepath.Join(c.Work, name+"-released.yaml")
+		if err := os.WriteFile(baseline, old, 0o600); err != nil {
+			return "", err
+		}
+		if changes, err = c.changes(ctx, baseline, working); err != nil {
 			return "", err
 		}
 	}

@@ -1,13 +1,15 @@
-// Package releases stores released OpenAPI documents, bundled, in openapi/released,
-// and compares the current documents with the latest release: a breaking change
+// Package releases stores released OpenAPI documents, bundled and compressed, in
+// openapi/released, and compares the current documents with the latest release: a breaking change
 // requires a new major version, any other change a new minor version.
 package releases
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +17,9 @@ import (
 
 	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
+
+// extension is the end of the name of a released document.
+const extension = ".yaml.gz"
 
 // Names are the documents.
 func Names() []string { return []string{"cloud", "worker"} }
@@ -46,8 +51,8 @@ func Write(ctx context.Context, documents fs.FS, released string, replace bool) 
 		if err != nil {
 			return nil, err
 		}
-		file := filepath.Join(released, name+"-"+d.version.String()+".yaml")
-		before, err := os.ReadFile(file)
+		file := filepath.Join(released, name+"-"+d.version.String()+extension)
+		before, err := read(file)
 		switch {
 		case err == nil && bytes.Equal(before, d.text):
 			continue
@@ -56,7 +61,11 @@ func Write(ctx context.Context, documents fs.FS, released string, replace bool) 
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
-		texts[file], order = d.text, append(order, file)
+		compressed, err := compress(d.text)
+		if err != nil {
+			return nil, err
+		}
+		texts[file], order = compressed, append(order, file)
 	}
 	for i, file := range order {
 		if err := os.WriteFile(file, texts[file], 0o644); err != nil {
@@ -66,14 +75,39 @@ func Write(ctx context.Context, documents fs.FS, released string, replace bool) 
 	return order, nil
 }
 
+func compress(text []byte) ([]byte, error) {
+	var compressed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(text)
+	err = errors.Join(err, w.Close())
+	return compressed.Bytes(), err
+}
+
+// read returns the text of a released document.
+func read(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return io.ReadAll(r)
+}
+
 // latest finds the newest released version of a document.
 func latest(released, name string) (file string, newest version, err error) {
-	files, err := filepath.Glob(filepath.Join(released, name+"-*.yaml"))
+	files, err := filepath.Glob(filepath.Join(released, name+"-*"+extension))
 	if err != nil {
 		return "", newest, err
 	}
 	for _, candidate := range files {
-		text := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(candidate), name+"-"), ".yaml")
+		text := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(candidate), name+"-"), extension)
 		v, err := parseVersion(text)
 		if err != nil {
 			return "", newest, fmt.Errorf("%s: %w", candidate, err)

@@ -179,7 +179,7 @@ func TestWrite_KeepsReleases(t *testing.T) {
 	write := func(replace bool, edits ...edit) ([]string, error) {
 		return releases.Write(t.Context(), edited(t, edits...), released, replace)
 	}
-	kept := filepath.Join(released, "cloud-1.0.0.yaml")
+	kept := filepath.Join(released, "cloud-1.0.0.yaml.gz")
 	if files, err := write(false); err != nil || len(files) != 2 || files[0] != kept {
 		t.Fatalf("first release: %q, %v", files, err)
 	}
