@@ -112,15 +112,16 @@ check: ## Check that generated code is up to date; lint the API documents and th
 # CONTRACT_STAGES is a comma-separated list of the stages to run; all when empty.
 .PHONY: contract
 contract: CONTRACT_EXAMPLES ?= 60
+contract: CONTRACT_SDKS ?= openapi-fetch,python
 contract: ## Test the API documents against the servers: linters, examples, random requests, SDKs, coverage of all responses
 	@scripts/need $(needed)
 	@scripts/npm-install & installing=$$!; scripts/browsers && wait $$installing
-	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)' --examples $(CONTRACT_EXAMPLES)
+	@go build -o bin/svc-contract ./scripts/contract && exec bin/svc-contract --stage '$(CONTRACT_STAGES)' --examples $(CONTRACT_EXAMPLES) --sdks '$(CONTRACT_SDKS)'
 
 .PHONY: contract-deep
 contract-deep: export CONTRACT_SEED ?= $(shell date +%Y%m%d)
-contract-deep: ## Run make contract with 300 random requests per operation, different ones each day
-	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300
+contract-deep: ## Run make contract with 300 random requests per operation, different ones each day, and the SDKs of all generators
+	@$(MAKE) --no-print-directory contract CONTRACT_EXAMPLES=300 CONTRACT_SDKS=
 
 # KUBERNETES_PROOFS is a comma-separated list of the proofs to run; all when empty.
 .PHONY: kubernetes

@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("contract", flag.ContinueOnError)
 	only := flags.String("stage", "", "comma-separated `STAGES` to run; default all")
 	examples := flags.Int("examples", 300, "random examples per operation")
+	sdks := flags.String("sdks", "", "comma-separated `SDKS` to test; default all")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,6 +66,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	h.sdkNames = strings.FieldsFunc(*sdks, func(r rune) bool { return r == ',' })
 	if *only == "" {
 		if err := os.RemoveAll(h.observationsDir); err != nil {
 			return err
