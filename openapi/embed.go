@@ -3,7 +3,8 @@ package openapi
 
 import "embed"
 
-// Files contains cloud.yaml and worker.yaml, and shared.yaml, which both reference.
+// Files contains cloud.yaml and worker.yaml, their parts in cloud/ and worker/, and
+// shared.yaml, which all reference.
 //
-//go:embed cloud.yaml worker.yaml shared.yaml
+//go:embed cloud.yaml worker.yaml shared.yaml cloud worker
 var Files embed.FS

@@ -4137,6 +4137,18 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
+        /** @description The archive. */
+        FilesArchived: {
+            headers: {
+                "Content-Disposition": components["headers"]["ContentDisposition"];
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/zip": components["schemas"]["FileContent"];
+            };
+        };
         /** @description The credential is valid but does not permit this request, or a plan limit is reached. */
         Forbidden: {
             headers: {
@@ -4188,6 +4200,18 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
+        /** @description There is no such browser, or the token is missing or wrong. */
+        NoBrowser: {
+            headers: {
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /** @example unknown browser */
+                "text/plain": components["schemas"]["UnknownBrowser"];
+            };
+        };
         /** @description The resource does not exist, or belongs to another owner. */
         NotFound: {
             headers: {
@@ -4231,6 +4255,37 @@ export interface components {
                  *           }
                  *         ],
                  *         "message": "The request body is larger than 1048576 bytes."
+                 *       },
+                 *       "success": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
+        RangeOutside: {
+            headers: {
+                "Content-Range": components["headers"]["ContentRange"];
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "VALIDATION_ERROR",
+                 *         "details": [
+                 *           {
+                 *             "code": "CUSTOM",
+                 *             "constraint": {
+                 *               "max": 48213
+                 *             },
+                 *             "field": "Range",
+                 *             "message": "must lie within the file"
+                 *           }
+                 *         ],
+                 *         "message": "The range is outside the file."
                  *       },
                  *       "success": false
                  *     }
@@ -4893,18 +4948,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -4923,31 +4967,9 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The archive. */
-            200: {
-                headers: {
-                    "Content-Disposition": components["headers"]["ContentDisposition"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/zip": components["schemas"]["FileContent"];
-                };
-            };
+            200: components["responses"]["FilesArchived"];
             400: components["responses"]["BadRequest"];
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -5045,37 +5067,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
-            416: {
-                headers: {
-                    "Content-Range": components["headers"]["ContentRange"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "VALIDATION_ERROR",
-                     *         "details": [
-                     *           {
-                     *             "code": "CUSTOM",
-                     *             "constraint": {
-                     *               "max": 48213
-                     *             },
-                     *             "field": "Range",
-                     *             "message": "must lie within the file"
-                     *           }
-                     *         ],
-                     *         "message": "The range is outside the file."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
+            416: components["responses"]["RangeOutside"];
             default: components["responses"]["Failure"];
         };
     };
@@ -5131,18 +5123,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             /** @description The upload does not fit into the quota of the launch. */
             409: {
                 headers: {
@@ -5874,18 +5855,7 @@ export interface operations {
                     "application/json": components["schemas"]["DevtoolsJson"];
                 };
             };
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7725,18 +7695,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7792,18 +7751,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7860,18 +7808,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -7926,18 +7863,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description There is no such browser, or the token is missing or wrong. */
-            404: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /** @example unknown browser */
-                    "text/plain": components["schemas"]["UnknownBrowser"];
-                };
-            };
+            404: components["responses"]["NoBrowser"];
             default: components["responses"]["Failure"];
         };
     };
@@ -9050,18 +8976,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The archive. */
-            200: {
-                headers: {
-                    "Content-Disposition": components["headers"]["ContentDisposition"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/zip": components["schemas"]["FileContent"];
-                };
-            };
+            200: components["responses"]["FilesArchived"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
@@ -9140,37 +9055,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
-            416: {
-                headers: {
-                    "Content-Range": components["headers"]["ContentRange"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "VALIDATION_ERROR",
-                     *         "details": [
-                     *           {
-                     *             "code": "CUSTOM",
-                     *             "constraint": {
-                     *               "max": 48213
-                     *             },
-                     *             "field": "Range",
-                     *             "message": "must lie within the file"
-                     *           }
-                     *         ],
-                     *         "message": "The range is outside the file."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
+            416: components["responses"]["RangeOutside"];
             default: components["responses"]["Failure"];
         };
     };
@@ -9283,37 +9168,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
-            /** @description The range is outside of the file. `Content-Range` contains the length of the file. */
-            416: {
-                headers: {
-                    "Content-Range": components["headers"]["ContentRange"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "VALIDATION_ERROR",
-                     *         "details": [
-                     *           {
-                     *             "code": "CUSTOM",
-                     *             "constraint": {
-                     *               "max": 48213
-                     *             },
-                     *             "field": "Range",
-                     *             "message": "must lie within the file"
-                     *           }
-                     *         ],
-                     *         "message": "The range is outside the file."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
+            416: components["responses"]["RangeOutside"];
             default: components["responses"]["Failure"];
         };
     };
@@ -9382,18 +9237,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The archive. */
-            200: {
-                headers: {
-                    "Content-Disposition": components["headers"]["ContentDisposition"];
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/zip": components["schemas"]["FileContent"];
-                };
-            };
+            200: components["responses"]["FilesArchived"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];

@@ -3022,6 +3022,9 @@ type WebDriverCommand = string
 // WebDriverSessionId The id of a WebDriver session.
 type WebDriverSessionId = WebDriverId
 
+// RangeOutside The failure envelope. Branch on `error.code`, not on the status or the message.
+type RangeOutside = externalRef0.ErrorResponse
+
 // ListBundlesParams defines parameters for ListBundles.
 type ListBundlesParams struct {
 	// Page The page number, starting at 1.
@@ -9193,6 +9196,27 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:sessionId/recording/ticket", wrapper.CreateRecordingTicket, options.OperationMiddlewares["createRecordingTicket"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
+}
+
+type FilesArchivedResponseHeaders struct {
+	ContentDisposition *string
+}
+type FilesArchivedApplicationzipResponse struct {
+	Body io.Reader
+
+	Headers       FilesArchivedResponseHeaders
+	ContentLength int64
+}
+
+type NoBrowserTextResponse UnknownBrowser
+
+type RangeOutsideResponseHeaders struct {
+	ContentRange *string
+}
+type RangeOutsideJSONResponse struct {
+	Body externalRef0.ErrorResponse
+
+	Headers RangeOutsideResponseHeaders
 }
 
 type DeleteConsoleSessionRequestObject struct {

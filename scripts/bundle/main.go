@@ -1,9 +1,11 @@
 // bundle bundles the documents in openapi/ for the programs, without references to
-// other files.
+// other files. With --join DIR, it writes the documents of the directory to DIR, each
+// as one file.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 
@@ -18,6 +20,11 @@ func main() {
 }
 
 func run() error {
+	target := flag.String("join", "", "the `directory` for the joined documents")
+	flag.Parse()
+	if *target != "" {
+		return join(flag.Arg(0), *target)
+	}
 	for _, name := range []string{"cloud", "worker"} {
 		document, err := bundled.Load(context.Background(), os.DirFS("openapi"), name+".yaml")
 		if err != nil {

@@ -74,33 +74,33 @@ func documentFaults() []fault {
 	return []fault{
 		{
 			name: "a missing 404", stage: "seen", wantError: `cloud getProfile: .*404 undocumented`, before: requestUnknownProfile,
-			edits: []edit{{"cloud.yaml", "operationId: getProfile", "        '404': {$ref: 'shared.yaml#/components/responses/NotFound'}\n", ""}},
+			edits: []edit{{"cloud/profiles.yaml", "operationId: getProfile", "        '404': {$ref: '../shared.yaml#/components/responses/NotFound'}\n", ""}},
 		},
 		{
 			name: "a renamed operationId", stage: "released", wantError: "operation id `getProfile` removed",
-			edits: []edit{{"cloud.yaml", "  /v1/profiles/{profileId}:", "operationId: getProfile\n", "operationId: getOneProfile\n"}},
+			edits: []edit{{"cloud/profiles.yaml", "  /v1/profiles/{profileId}:", "operationId: getProfile\n", "operationId: getOneProfile\n"}},
 		},
 		{
 			name: "a removed field", stage: "released", wantError: "removed the required property `data/lastUsedAt`",
 			edits: []edit{
-				{"cloud.yaml", "    Profile:", "lastUsedAt, ", ""},
-				{"cloud.yaml", "    Profile:", "        lastUsedAt: {", "        usedLastAt: {"},
+				{"cloud/profiles.yaml", "    Profile:", "lastUsedAt, ", ""},
+				{"cloud/profiles.yaml", "    Profile:", "        lastUsedAt: {", "        usedLastAt: {"},
 			},
 		},
 		{
 			name: "a required field added to a request", stage: "released", wantError: "the request property `notes` became required",
 			edits: []edit{
-				{"cloud.yaml", "    CreateProfileRequest:", "required: [name, browserVersion]", "required: [name, browserVersion, notes]"},
-				{"cloud.yaml", "operationId: createProfile", "{name: Checkout in German,", "{name: Checkout in German, notes: None,"},
+				{"cloud/profiles.yaml", "    CreateProfileRequest:", "required: [name, browserVersion]", "required: [name, browserVersion, notes]"},
+				{"cloud/profiles.yaml", "operationId: createProfile", "{name: Checkout in German,", "{name: Checkout in German, notes: None,"},
 			},
 		},
 		{
 			name: "an open request body", stage: "lint", wantError: `svc-request-closed`,
-			edits: []edit{{"cloud.yaml", "    CreateProfileRequest:", "      additionalProperties: false\n", ""}},
+			edits: []edit{{"cloud/profiles.yaml", "    CreateProfileRequest:", "      additionalProperties: false\n", ""}},
 		},
 		{
 			name: "a wrong example", stage: "examples", only: "listPlans", wantError: `cloud signUp request : the example does not match the schema: email: `,
-			edits: []edit{{"cloud.yaml", "operationId: signUp", "example: {email: ada@example.com,", "example: {email: ada,"}},
+			edits: []edit{{"cloud/accounts.yaml", "operationId: signUp", "example: {email: ada@example.com,", "example: {email: ada,"}},
 		},
 	}
 }

@@ -24,10 +24,13 @@ type edit struct{ file, old, new string }
 func edited(t *testing.T, edits ...edit) fstest.MapFS {
 	t.Helper()
 	copied := fstest.MapFS{}
-	for _, name := range []string{"cloud.yaml", "worker.yaml", "shared.yaml"} {
+	err := fs.WalkDir(openapi.Files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
 		text, err := fs.ReadFile(openapi.Files, name)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		text = versionPattern.ReplaceAll(text, []byte("${1}1.0.0"))
 		for _, e := range edits {
@@ -40,6 +43,10 @@ func edited(t *testing.T, edits ...edit) fstest.MapFS {
 			text = bytes.Replace(text, []byte(e.old), []byte(e.new), 1)
 		}
 		copied[name] = &fstest.MapFile{Data: text}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return copied
 }
@@ -85,23 +92,23 @@ func changeTests() []changeTest {
 	named := func(id string) string { return "operationId: " + id + "\n" }
 	return []changeTest{
 		{"no change", nil, none, ""},
-		{"a summary changes", []edit{{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}}, none, ""},
-		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
-		{"an optional request field is added", []edit{{"worker.yaml", "        keepAlive: {", "        keepMe: {type: boolean, description: Whether.}\n        keepAlive: {"}}, minor, "keepMe"},
-		{"a response field is added", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        version: {type: string, maxLength: 64, description: The version of the service.}\n        mood: {type: string, maxLength: 64, description: Its mood.}\n"}}, minor, "mood"},
-		{"an operationId is renamed", []edit{{"cloud.yaml", named("signIn"), named("signOn")}}, major, "signIn"},
-		{"an operation is removed", []edit{{"cloud.yaml", "\n  /v1/plans:\n", "\n  /v1/plan:\n"}}, major, "GET /v1/plans"},
+		{"a summary changes", []edit{{"cloud/accounts.yaml", "summary: Sign in\n", "summary: Come in\n"}}, none, ""},
+		{"an operation is added", []edit{{"cloud.yaml", "\n  /v1/auth/sign-in: ", "\n  /v1/auth/sign-inn: {$ref: 'cloud/accounts.yaml#/paths/~1v1~1auth~1sign-inn'}\n  /v1/auth/sign-in: "}, {"cloud/accounts.yaml", "\n  /v1/auth/sign-in:\n", "\n  /v1/auth/sign-inn:\n    get: {operationId: getInn, tags: [Authentication], security: [], responses: {'204': {description: No.}}}\n  /v1/auth/sign-in:\n"}}, minor, "GET /v1/auth/sign-inn"},
+		{"an optional request field is added", []edit{{"worker/sessions.yaml", "        keepAlive: {", "        keepMe: {type: boolean, description: Whether.}\n        keepAlive: {"}}, minor, "keepMe"},
+		{"a response field is added", []edit{{"cloud/system.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        version: {type: string, maxLength: 64, description: The version of the service.}\n        mood: {type: string, maxLength: 64, description: Its mood.}\n"}}, minor, "mood"},
+		{"an operationId is renamed", []edit{{"cloud/accounts.yaml", named("signIn"), named("signOn")}}, major, "signIn"},
+		{"an operation is removed", []edit{{"cloud.yaml", "\n  /v1/plans: ", "\n  /v1/plan: "}}, major, "GET /v1/plans"},
 		{"a schema is renamed", []edit{{"shared.yaml", "    ErrorConstraint:\n", "    ErrorBounds:\n"}, {"shared.yaml", "schemas/ErrorConstraint'", "schemas/ErrorBounds'"}}, major, "ErrorConstraint"},
-		{"a response property is renamed", []edit{{"cloud.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        release: {type: string, maxLength: 64, description: The version of the service.}\n"}}, major, "version"},
+		{"a response property is renamed", []edit{{"cloud/system.yaml", "        version: {type: string, maxLength: 64, description: The version of the service.}\n", "        release: {type: string, maxLength: 64, description: The version of the service.}\n"}}, major, "version"},
 		{"an optional response property is removed", []edit{{"shared.yaml", "        constraint: {$ref: '#/components/schemas/ErrorConstraint'}\n", ""}}, major, "constraint"},
-		{"a request property is removed", []edit{{"worker.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
-		{"a request property becomes required", []edit{{"worker.yaml", "      description: The lifetime of the ticket.\n", "      description: The lifetime of the ticket.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
-		{"an enum of a request narrows", []edit{{"cloud.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
+		{"a request property is removed", []edit{{"worker/sessions.yaml", "        keepAlive: {type: boolean, default: false,", "        keptAlive: {type: boolean, default: false,"}}, major, "keepAlive"},
+		{"a request property becomes required", []edit{{"worker/view.yaml", "      description: The lifetime of the ticket.\n", "      description: The lifetime of the ticket.\n      required: [ttlSeconds]\n"}}, major, "ttlSeconds"},
+		{"an enum of a request narrows", []edit{{"cloud/keys.yaml", "enum: [createdAt, name, lastUsedAt]", "enum: [createdAt, name]"}}, major, "lastUsedAt"},
 		{"an enum of a response widens", []edit{{"shared.yaml", "        - INTERNAL_ERROR\n", "        - INTERNAL_ERROR\n        - OTHER_ERROR\n"}}, major, "OTHER_ERROR"},
 		{"a bound of a request narrows", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 50, default: 20}"}}, major, "50"},
 		{"a default changes", []edit{{"shared.yaml", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 20}", "schema: {type: integer, format: int32, minimum: 1, maximum: 100, default: 50}"}}, major, "20"},
-		{"a success status changes", []edit{{"cloud.yaml", "        '201':\n          description: Signed in.", "        '200':\n          description: Signed in."}}, major, "201"},
-		{"a failure status goes", []edit{{"cloud.yaml", "        '429': {$ref: 'shared.yaml#/components/responses/TooManyRequests'}\n", ""}}, major, "429"},
+		{"a success status changes", []edit{{"cloud/accounts.yaml", "        '201':\n          description: Signed in.", "        '200':\n          description: Signed in."}}, major, "201"},
+		{"a failure status goes", []edit{{"cloud/accounts.yaml", "        '429': {$ref: '../shared.yaml#/components/responses/TooManyRequests'}\n", ""}}, major, "429"},
 	}
 }
 
@@ -190,7 +197,7 @@ func TestWrite_KeepsReleases(t *testing.T) {
 	if files, err := write(false); err != nil || len(files) != 0 {
 		t.Errorf("unchanged: %q, %v", files, err)
 	}
-	words := edit{"cloud.yaml", "summary: Sign in\n", "summary: Come in\n"}
+	words := edit{"cloud/accounts.yaml", "summary: Sign in\n", "summary: Come in\n"}
 	if files, err := write(false, words); err == nil || len(files) != 0 || !strings.Contains(err.Error(), "set a new info.version in openapi/cloud.yaml") {
 		t.Errorf("other text: %q, %v", files, err)
 	}
@@ -220,8 +227,8 @@ func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	renamed := edit{"cloud.yaml", "operationId: signIn\n", "operationId: signOn\n"}
-	added := edit{"cloud.yaml", "        version: {type: string,", "        mood: {type: string, maxLength: 9, description: Its mood.}\n        version: {type: string,"}
+	renamed := edit{"cloud/accounts.yaml", "operationId: signIn\n", "operationId: signOn\n"}
+	added := edit{"cloud/system.yaml", "        version: {type: string,", "        mood: {type: string, maxLength: 9, description: Its mood.}\n        version: {type: string,"}
 	for _, test := range []struct {
 		change      edit
 		version     string
