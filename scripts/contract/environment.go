@@ -22,7 +22,7 @@ type testEnvironment struct {
 	observationsDir string // the directory of the observed responses
 	randomExamples  int
 	sdkNames        []string // the SDKs to test; all when empty
-	only            string // the only operation to test; all when empty
+	only            string   // the only operation to test; all when empty
 
 	data      string // the data directory of the servers, removed by close
 	documents documents
