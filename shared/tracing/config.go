@@ -24,7 +24,6 @@ type Config struct {
 	Headers    string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"Headers of requests to the collector: name=value pairs separated by commas, with the values in URL encoding."`
 	Sampler    string `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" doc:"Which traces are recorded: always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or parentbased_traceidratio. With parentbased, the caller's traceparent header decides if there is one."`
 	SamplerArg string `env:"OTEL_TRACES_SAMPLER_ARG" doc:"The share of traces that a traceidratio sampler records, from 0 to 1; 1 when unset."`
-	Limit      int    `env:"TRACE_LIMIT" envDefault:"100" doc:"The maximum number of traces recorded per second: this many that callers' traceparent headers ask for, and this many others. 0 for no limit."`
 
 	Roots *x509.CertPool // certificate authorities that the collector may have; nil for those of the system
 }
@@ -76,11 +75,8 @@ func (c Config) sampler() (*sampler, error) {
 		}
 		ratio = parsed
 	}
-	if c.Limit < 0 {
-		return nil, errors.New("TRACE_LIMIT must not be negative")
-	}
 	kind, parentBased := strings.CutPrefix(cmp.Or(c.Sampler, "parentbased_always_on"), "parentbased_")
-	s := &sampler{parentBased: parentBased, callers: limiter(c.Limit), others: limiter(c.Limit)}
+	s := &sampler{parentBased: parentBased, callers: limiter(), others: limiter()}
 	switch kind {
 	case "always_on":
 		s.root = sdk.AlwaysSample()
@@ -94,10 +90,8 @@ func (c Config) sampler() (*sampler, error) {
 	return s, nil
 }
 
-// limiter allows perSecond events per second, all of them at once; 0 means no limit.
-func limiter(perSecond int) *rate.Limiter {
-	if perSecond == 0 {
-		return rate.NewLimiter(rate.Inf, 0)
-	}
-	return rate.NewLimiter(rate.Limit(perSecond), perSecond)
-}
+// traceLimit is the maximum number of traces recorded per second: this many that
+// traceparent headers of callers ask for, and this many others.
+const traceLimit = 100
+
+func limiter() *rate.Limiter { return rate.NewLimiter(traceLimit, traceLimit) }

@@ -55,7 +55,7 @@ func Open(ctx context.Context, config Config, service, version string, logger *s
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	logger.InfoContext(ctx, "exporting traces", "collector", config.Endpoint, "sampler", config.Sampler, "limit", config.Limit)
+	logger.InfoContext(ctx, "exporting traces", "collector", config.Endpoint, "sampler", config.Sampler, "limit", traceLimit)
 	exporter := loggingExporter{newOTLPExporter(config.Endpoint, headers, config.Roots), logger}
 	return &Tracing{provider: sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithSampler(sampler), sdk.WithResource(attributes))}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/cloud/internal/platform/retention"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
 )
@@ -119,7 +120,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	ctx, cancel := servingContext(ctx, parts.readiness, config.ShutdownDelay, parts.licenses.StopWaiting)
 	defer cancel()
 	var background sync.WaitGroup
-	background.Go(func() { parts.licenses.RunReaper(ctx, config.ReapInterval) })
+	background.Go(func() { parts.licenses.RunReaper(ctx, reapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
 	background.Go(func() { parts.usage.Run(ctx) })
@@ -158,6 +159,10 @@ func servingContext(ctx context.Context, readiness *httpd.Readiness, delay time.
 // sweepInterval is the time between two runs of sweep.
 const sweepInterval = time.Hour
 
+// reapInterval is how often the cloud releases the slots of workers that no longer
+// report.
+const reapInterval = 15 * time.Second
+
 // sweep renews or ends due subscriptions and deletes expired dashboard sessions,
 // invitations and ephemeral profiles. It runs periodically until ctx is done. An
 // ephemeral profile is deleted when its slot is, because its session can then no
@@ -169,10 +174,7 @@ func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger
 		_, sessions := p.accounts.Sweep(ctx)
 		_, invitations := p.organizations.SweepInvitations(ctx)
 		_, subscriptions := p.billing.Sweep(ctx)
-		var profiles error
-		if kept := config.Retention.Slots; kept > 0 {
-			_, profiles = p.profiles.SweepEphemeral(ctx, kept)
-		}
+		_, profiles := p.profiles.SweepEphemeral(ctx, retention.Records)
 		if err := errors.Join(sessions, invitations, subscriptions, profiles); err != nil && ctx.Err() == nil {
 			logger.ErrorContext(ctx, "failed to delete expired data", "error", err)
 		}

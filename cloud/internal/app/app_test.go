@@ -23,7 +23,7 @@ import (
 // routed is a cloud with all its routes that serves until the test ends.
 func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 	t.Helper()
-	config := Config{Port: 8080, DataDir: t.TempDir(), ReapInterval: time.Minute}
+	config := Config{Port: 8080, DataDir: t.TempDir()}
 	pools, err := (&database{dsn: dbtest.NewDSN(t)}).pools(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestRoutes_AreAllInOpenAPI(t *testing.T) {
 
 func TestServe_EmbeddedPostgresShutsDownCleanly(t *testing.T) {
 	port := testenv.FreePort(t)
-	config := Config{Host: "127.0.0.1", Port: port, DataDir: testenv.PublicTempDir(t), ReapInterval: time.Minute}
+	config := Config{Host: "127.0.0.1", Port: port, DataDir: testenv.PublicTempDir(t)}
 	for _, round := range []string{"a new directory", "the same directory again"} {
 		t.Run(round, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
@@ -96,11 +96,9 @@ func TestServe_EmbeddedPostgresShutsDownCleanly(t *testing.T) {
 
 func TestConfig_ErrorsNameTheVariable(t *testing.T) {
 	for variable, config := range map[string]Config{
-		"PUBLIC_URL":            {PublicURL: "ftp://x", ReapInterval: time.Minute},
-		"SECRET_KEYS":           {SecretKeys: "1:too short", ReapInterval: time.Minute},
-		"REAP_INTERVAL":         {ReapInterval: time.Millisecond},
-		"RETENTION_SLOTS":       {ReapInterval: time.Minute, Retention: RetentionConfig{Slots: 23 * time.Hour}},
-		"RETENTION_IDEMPOTENCY": {ReapInterval: time.Minute, Idempotency: IdempotencyConfig{Kept: time.Minute}},
+		"PUBLIC_URL":  {PublicURL: "ftp://x"},
+		"SECRET_KEYS": {SecretKeys: "1:too short"},
+		"RETENTION":   {Retention: -time.Hour},
 	} {
 		if err := config.Validate(); err == nil || !regexp.MustCompile(variable).MatchString(err.Error()) {
 			t.Errorf("%s: %v", variable, err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
-	"github.com/browser-svc/svc/cloud/internal/platform/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/platform/secret"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
@@ -18,13 +17,12 @@ import (
 // Config is the cloud's configuration.
 type Config struct {
 	Host           string         `env:"HOST" doc:"The address to listen on. When unset, the cloud listens on all addresses."`
-	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on."`
+	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on, also of svc-cloud registry."`
 	PublicURL      string         `env:"PUBLIC_URL" doc:"The URL at which browsers reach the service; http://localhost:PORT when unset. With https, cookies are marked Secure."`
 	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The URL of the PostgreSQL database. It may name several hosts, such as postgres://h1:5432,h2:5432/db; the cloud uses the one that accepts writes. When unset, the cloud runs an embedded PostgreSQL in DATA_DIR."`
 	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"The directory of the embedded PostgreSQL, the generated secret key, browser builds and mail written to files."`
 	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"The store of the browser builds in the catalog: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
 	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that encrypt proxy passwords, client certificates, queued mail and saved idempotency answers: a comma-separated list of id:key, each key 32 bytes in base64. The first key encrypts; all of them decrypt. When unset, a key is generated and stored in DATA_DIR."`
-	ReapInterval   time.Duration  `env:"REAP_INTERVAL" envDefault:"15s" doc:"How often the cloud releases the slots of workers that no longer report."`
 	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long the cloud continues to serve requests after SIGTERM, with /readyz failing so that load balancers stop sending traffic, before it closes the port. The container image sets 5s."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The maximum number of concurrent client connections; further connections wait to be accepted. 0 for no limit."`
@@ -34,8 +32,7 @@ type Config struct {
 	Stripe         StripeConfig
 	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
 	Registry       RegistryConfig
-	Retention      RetentionConfig
-	Idempotency    IdempotencyConfig
+	Retention      time.Duration `env:"RETENTION" envDefault:"9600h" doc:"How long ended sessions, audit events and messages of POST /v1/contact are kept; 0 keeps them forever."`
 	Metrics        metrics.Config
 	Traces         tracing.Config
 	Logging        program.Logging
@@ -83,25 +80,6 @@ type StripeConfig struct {
 	APIBase       string `env:"STRIPE_API_BASE" doc:"The base URL of the Stripe API, for tests; the public Stripe API when unset."`
 }
 
-// RetentionConfig sets how long data is kept; 0 keeps it forever.
-type RetentionConfig struct {
-	Feed    time.Duration `env:"RETENTION_FEED" envDefault:"9600h" doc:"How long ended sessions stay in the activity feed; 0 keeps them forever. 0 has the same meaning for the other retention times."`
-	Audit   time.Duration `env:"RETENTION_AUDIT" envDefault:"9600h" doc:"How long audit events are kept; 0 keeps them forever."`
-	Mail    time.Duration `env:"RETENTION_MAIL" envDefault:"720h" doc:"How long the record of a sent mail is kept; the text is deleted when the mail is sent."`
-	Contact time.Duration `env:"RETENTION_CONTACT" envDefault:"9600h" doc:"How long messages of POST /v1/contact are kept."`
-	Slots   time.Duration `env:"RETENTION_SLOTS" envDefault:"720h" doc:"How long ended license slots, license events and machines that no longer report are kept; at least 24h, or 0."`
-}
-
-// minSlotRetention is how late a worker's report may arrive. Without the ended
-// slot, a late start would count as a new one, and an abandoned session could not
-// be resumed.
-const minSlotRetention = 24 * time.Hour
-
-// IdempotencyConfig sets how long the answers to idempotent requests are kept.
-type IdempotencyConfig struct {
-	Kept time.Duration `env:"RETENTION_IDEMPOTENCY" envDefault:"24h" doc:"How long the answer to a request with an Idempotency-Key is kept for repetitions; more than 1m."`
-}
-
 // Validate checks the values that a type alone cannot check.
 func (c Config) Validate() error {
 	if _, err := c.public(); err != nil {
@@ -125,28 +103,14 @@ func (c Config) Validate() error {
 	if c.ShutdownDelay < 0 {
 		return fmt.Errorf("SHUTDOWN_DELAY must not be negative")
 	}
-	if c.ReapInterval < time.Second {
-		return fmt.Errorf("REAP_INTERVAL must be at least 1s")
-	}
 	if sso := c.SingleSignOn; (sso.Issuer == "") != (sso.ClientID == "") || (sso.Issuer == "") != (sso.ClientSecret == "") {
 		return fmt.Errorf("OIDC_ISSUER, OIDC_CLIENT_ID and OIDC_CLIENT_SECRET must be set together")
 	}
 	if (c.Stripe.SecretKey == "") != (c.Stripe.WebhookSecret == "") {
 		return fmt.Errorf("STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET must be set together")
 	}
-	for name, period := range map[string]time.Duration{
-		"RETENTION_FEED": c.Retention.Feed, "RETENTION_AUDIT": c.Retention.Audit, "RETENTION_MAIL": c.Retention.Mail,
-		"RETENTION_CONTACT": c.Retention.Contact, "RETENTION_SLOTS": c.Retention.Slots,
-	} {
-		if period < 0 {
-			return fmt.Errorf("%s must not be negative", name)
-		}
-	}
-	if kept := c.Retention.Slots; kept != 0 && kept < minSlotRetention {
-		return fmt.Errorf("RETENTION_SLOTS must be at least %v, or 0: late reports are matched with ended slots", minSlotRetention)
-	}
-	if c.Idempotency.Kept <= idempotency.Lease {
-		return fmt.Errorf("RETENTION_IDEMPOTENCY must be more than %v", idempotency.Lease)
+	if c.Retention < 0 {
+		return fmt.Errorf("RETENTION must not be negative")
 	}
 	return nil
 }

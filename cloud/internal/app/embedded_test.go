@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/testenv"
@@ -24,7 +23,7 @@ import (
 func TestServe_RestartsEmbeddedPostgres(t *testing.T) {
 	dataDir := testenv.PublicTempDir(t)
 	e := &embeddedCloud{t: t, cluster: filepath.Join(dataDir, "postgres", "cluster"), done: make(chan error, 1)}
-	config := Config{Host: "127.0.0.1", Port: testenv.FreePort(t), DataDir: dataDir, ReapInterval: time.Second}
+	config := Config{Host: "127.0.0.1", Port: testenv.FreePort(t), DataDir: dataDir}
 	e.url = fmt.Sprintf("http://127.0.0.1:%d", config.Port)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

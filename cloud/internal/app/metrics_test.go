@@ -239,7 +239,7 @@ func TestMetrics_SeriesDoNotGrowWithPaths(t *testing.T) {
 func TestMetrics_OnAddressOfTheirOwn(t *testing.T) {
 	port, address := testenv.FreePort(t), fmt.Sprintf("127.0.0.1:%d", testenv.FreePort(t))
 	config := Config{
-		Host: "127.0.0.1", Port: port, DataDir: t.TempDir(), DatabaseURL: dbtest.NewDSN(t), ReapInterval: time.Minute,
+		Host: "127.0.0.1", Port: port, DataDir: t.TempDir(), DatabaseURL: dbtest.NewDSN(t),
 		Metrics: metrics.Config{Token: metricsToken, Address: address},
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -250,7 +249,7 @@ func TestOperatorCommands_WorkBesideRunningCloud(t *testing.T) {
 	sh := shell{t, environ}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	config := Config{Host: "127.0.0.1", Port: port, DataDir: dir, ReapInterval: time.Minute}
+	config := Config{Host: "127.0.0.1", Port: port, DataDir: dir}
 	go func() { done <- Serve(ctx, config, slog.New(slog.DiscardHandler)) }()
 	awaitHealth(t, port, done)
 	body := `{"email": "ada@example.com", "password": "` + password + `", "name": "Ada"}`

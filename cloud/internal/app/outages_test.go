@@ -238,7 +238,7 @@ func TestReadiness_FailsBeforePortCloses(t *testing.T) {
 	port := testenv.FreePort(t)
 	const delay = 2 * time.Second
 	config := Config{
-		Host: "127.0.0.1", Port: port, DatabaseURL: dbtest.NewDSN(t), DataDir: t.TempDir(), ReapInterval: time.Minute, ShutdownDelay: delay,
+		Host: "127.0.0.1", Port: port, DatabaseURL: dbtest.NewDSN(t), DataDir: t.TempDir(), ShutdownDelay: delay,
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

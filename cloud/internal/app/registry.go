@@ -19,10 +19,8 @@ import (
 
 // RegistryConfig configures svc-cloud registry.
 type RegistryConfig struct {
-	Port         int    `env:"REGISTRY_PORT" envDefault:"5000" doc:"The port on which svc-cloud registry listens."`
-	Upstream     string `env:"REGISTRY_UPSTREAM" doc:"For svc-cloud registry: the URL of the repository with the worker's image, such as https://registry.example.com/svc/worker."`
-	UpstreamAuth string `env:"REGISTRY_UPSTREAM_AUTH" secret:"true" doc:"For svc-cloud registry: user:password for REGISTRY_UPSTREAM. When unset, the image is read anonymously."`
-	Redirect     bool   `env:"REGISTRY_REDIRECT" envDefault:"false" doc:"For svc-cloud registry: send clients to the other host to which the upstream registry redirects a blob, such as an object store, instead of passing the blob through."`
+	Upstream string `env:"REGISTRY_UPSTREAM" secret:"true" doc:"For svc-cloud registry: the URL of the repository with the worker's image, such as https://user:password@registry.example.com/svc/worker. Without user and password, the image is read anonymously."`
+	Redirect bool   `env:"REGISTRY_REDIRECT" envDefault:"false" doc:"For svc-cloud registry: send clients to the other host to which the upstream registry redirects a blob, such as an object store, instead of passing the blob through."`
 }
 
 // upstream returns the repository; nil if it is not configured.
@@ -30,13 +28,13 @@ func (c RegistryConfig) upstream() (*registry.Upstream, error) {
 	if c.Upstream == "" {
 		return nil, nil
 	}
-	return registry.NewUpstream(registry.UpstreamOptions{Repository: c.Upstream, Auth: c.UpstreamAuth, Redirect: c.Redirect})
+	return registry.NewUpstream(registry.UpstreamOptions{Repository: c.Upstream, Redirect: c.Redirect})
 }
 
 func registryCommand() program.Command[Config] {
 	return program.Command[Config]{
 		Name: "registry", Summary: "Serve the worker's image from another registry, under paths with an organization key",
-		Detail: "Runs beside the cloud, with the same DATABASE_URL, and listens on REGISTRY_PORT. Without DATABASE_URL, it uses the database of the cloud that is running in DATA_DIR. It requires REGISTRY_UPSTREAM. See openapi/operations/REGISTRY.md.",
+		Detail: "Runs beside the cloud, with the same DATABASE_URL, and listens on PORT. Without DATABASE_URL, it uses the database of the cloud that is running in DATA_DIR. It requires REGISTRY_UPSTREAM. See openapi/operations/REGISTRY.md.",
 		Run:    ServeRegistry,
 	}
 }
@@ -70,7 +68,7 @@ func ServeRegistry(ctx context.Context, config Config, logger *slog.Logger) erro
 			logger.Error("failed to close the key verifier", "error", err)
 		}
 	}()
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Registry.Port)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(config.Host, strconv.Itoa(config.Port)))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}

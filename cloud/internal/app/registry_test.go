@@ -27,7 +27,8 @@ func TestRegistry_ServesImageUntilOperatorRevokesKey(t *testing.T) {
 
 	config := h.config
 	config.DatabaseURL, config.Host = h.dsn, "127.0.0.1"
-	config.Registry = RegistryConfig{Port: testenv.FreePort(t), Upstream: "http://" + upstream.Host + "/svc/worker"}
+	config.Port = testenv.FreePort(t)
+	config.Registry = RegistryConfig{Upstream: "http://" + upstream.Host + "/svc/worker"}
 	log := &testenv.Log{}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -43,7 +44,7 @@ func TestRegistry_ServesImageUntilOperatorRevokesKey(t *testing.T) {
 			t.Errorf("the log has the key, or is incomplete:\n%s", text)
 		}
 	}()
-	ref := net.JoinHostPort("127.0.0.1", strconv.Itoa(config.Registry.Port)) + "/" + k.secret + "/local-api"
+	ref := net.JoinHostPort("127.0.0.1", strconv.Itoa(config.Port)) + "/" + k.secret + "/local-api"
 	testenv.Eventually(t, "the image has a digest", func() bool {
 		_, err := crane.Digest(ref, options...)
 		return err == nil

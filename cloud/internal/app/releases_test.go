@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/testenv"
@@ -80,7 +79,7 @@ func TestReleasesCommand_WorksWithAndWithoutRunningCloud(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	config := Config{Host: "127.0.0.1", Port: port, DataDir: dir, ReapInterval: time.Minute}
+	config := Config{Host: "127.0.0.1", Port: port, DataDir: dir}
 	go func() { done <- Serve(ctx, config, slog.New(slog.DiscardHandler)) }()
 	awaitHealth(t, port, done)
 	t.Run("beside", cycle)

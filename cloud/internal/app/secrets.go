@@ -19,8 +19,8 @@ func secretsCommand(out io.Writer) program.Command[Config] {
 			Name: "rotate", Summary: "Re-encrypt all proxy passwords, client certificates and profile data keys with the first of SECRET_KEYS",
 			Detail: "To replace a key: 1. Add the new key as second of SECRET_KEYS and restart all replicas, so that every replica can\n" +
 				"decrypt with it. 2. Move the new key to the first place and restart all replicas. 3. Run this command. 4. Remove\n" +
-				"the old key once RETENTION_IDEMPOTENCY has passed (24h by default) and the mail queued before step 2 has been\n" +
-				"sent or given up, and restart all replicas: saved idempotency answers and queued mail are not re-encrypted.",
+				"the old key when 24 hours have passed and the mail queued before step 2 has been sent or\n" +
+				"given up, and restart all replicas: saved idempotency answers and queued mail are not re-encrypted.",
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 				return withDatabase(ctx, config, logger, func(pools pools) error {
 					box, err := openSecretBox(config, logger)

@@ -92,11 +92,11 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	}
 	p.profileData = &profiledata.Service{DB: pools.tenants, System: pools.system, Sealer: box, Recorder: p.audit}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
-	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box, Retention: config.Idempotency.Kept}
+	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box}
 	p.usage = usage.New(usage.Options{
 		DB: pools.tenants, System: pools.system, Limits: requestLimits{p.plans}, Clock: clock.System{}, Logger: logger,
 	})
-	p.retention = &retention.Service{DB: pools.system, Logger: logger, Periods: retention.Periods(config.Retention)}
+	p.retention = &retention.Service{DB: pools.system, Logger: logger, Period: config.Retention}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		return nil, errors.Join(err, p.close())
 	}
 	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
-		BatchDB: pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: config.Retention.Slots,
+		BatchDB: pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: retention.Records,
 		Metrics: license.NewMetrics(p.metrics.registry),
 	}); err != nil {
 		return nil, errors.Join(err, p.close())

@@ -22,8 +22,7 @@ import (
 
 // UpstreamOptions configures the upstream.
 type UpstreamOptions struct {
-	Repository    string        // URL of the repository, such as https://registry.example.com/svc/worker
-	Auth          string        // user:password, for HTTP Basic and for token servers; "" for none
+	Repository    string        // URL of the repository, such as https://user:password@registry.example.com/svc/worker; anonymous without user
 	Redirect      bool          // pass the upstream's redirects of blobs to other hosts on to clients
 	HeaderTimeout time.Duration // from a request to the headers of its response; 0 means 30 s
 	IdleTimeout   time.Duration // for reading or writing the next part of a body; 0 means 1 min
@@ -60,8 +59,8 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("REGISTRY_UPSTREAM must be the URL of a repository, such as https://registry.example.com/svc/worker")
-	case u.User != nil:
-		return nil, errors.New("REGISTRY_UPSTREAM must not contain credentials: set REGISTRY_UPSTREAM_AUTH")
+	case u.User != nil && !hasCredentials(u.User):
+		return nil, errors.New("REGISTRY_UPSTREAM must contain user:password@ or neither of them")
 	}
 	path := strings.Trim(u.EscapedPath(), "/")
 	if !repositoryPattern().MatchString(path) {
@@ -78,12 +77,9 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	up := &Upstream{
 		UpstreamOptions: o, repository: host.Repo(path), base: url.URL{Scheme: u.Scheme, Host: host.RegistryStr()}, auth: authn.Anonymous,
 	}
-	if o.Auth != "" {
-		user, password, ok := strings.Cut(o.Auth, ":")
-		if !ok || user == "" || password == "" {
-			return nil, errors.New("REGISTRY_UPSTREAM_AUTH must be user:password")
-		}
-		up.auth = authn.FromConfig(authn.AuthConfig{Username: user, Password: password})
+	if u.User != nil {
+		password, _ := u.User.Password()
+		up.auth = authn.FromConfig(authn.AuthConfig{Username: u.User.Username(), Password: password})
 	}
 	if up.HeaderTimeout <= 0 {
 		up.HeaderTimeout = defaultHeaderTimeout
@@ -97,6 +93,11 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 		DisableCompression: true, // content is passed on as it is
 	}
 	return up, nil
+}
+
+func hasCredentials(u *url.Userinfo) bool {
+	password, _ := u.Password()
+	return u.Username() != "" && password != ""
 }
 
 // Close closes idle connections.
@@ -217,7 +218,7 @@ func (u *Upstream) check(response *http.Response, wanted target) error {
 		return fault.New(fault.RangeNotSatisfiable, "The requested range is outside the content.")
 	case http.StatusUnauthorized, http.StatusForbidden:
 		u.authenticated.Store(nil)
-		return u.unavailable(fmt.Errorf("the upstream registry answered %d: check REGISTRY_UPSTREAM and REGISTRY_UPSTREAM_AUTH", status))
+		return u.unavailable(fmt.Errorf("the upstream registry answered %d: check REGISTRY_UPSTREAM and its credentials", status))
 	default:
 		f := u.unavailable(fmt.Errorf("the upstream registry answered %d", status))
 		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {

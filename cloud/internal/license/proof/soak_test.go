@@ -159,8 +159,8 @@ func (s *soak) maintain() (stop func()) {
 	var group sync.WaitGroup
 	for i, service := range s.replicas {
 		group.Go(func() { service.RunReaper(ctx, speedUp(30*time.Second)) })
-		old := &retention.Service{DB: s.pools[i], Logger: slog.New(s.warnings), Periods: retention.Periods{Slots: speedUp(30 * time.Minute)},
-			Options: retention.Options{Every: speedUp(5 * time.Minute), Pause: time.Millisecond}}
+		old := &retention.Service{DB: s.pools[i], Logger: slog.New(s.warnings),
+			Options: retention.Options{Every: speedUp(5 * time.Minute), Pause: time.Millisecond, Records: speedUp(30 * time.Minute)}}
 		group.Go(func() { old.Run(ctx) })
 	}
 	return func() { cancel(); group.Wait() }

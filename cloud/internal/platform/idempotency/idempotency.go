@@ -9,7 +9,6 @@
 package idempotency
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -27,8 +26,8 @@ import (
 const (
 	// Lease is how long a claim without an answer is valid.
 	Lease = time.Minute
-	// DefaultRetention is how long an answer is stored by default.
-	DefaultRetention = 24 * time.Hour
+	// Retention is how long an answer is stored.
+	Retention = 24 * time.Hour
 
 	maxAttempts = 4
 )
@@ -73,9 +72,8 @@ type Sealer interface {
 
 // Store holds the keys and answers. All times are the database's.
 type Store struct {
-	DB        *sqlx.DB
-	Sealer    Sealer
-	Retention time.Duration // how long answers are stored; must exceed Lease; 0 is DefaultRetention
+	DB     *sqlx.DB
+	Sealer Sealer
 }
 
 // claimSQL claims a key that is new, or whose claim or answer has expired.
@@ -93,7 +91,7 @@ func (s *Store) Begin(ctx context.Context, r Request) (*Claim, *Answer, error) {
 	claim := &Claim{id: r.id(), holder: uuid.New()}
 	for range maxAttempts {
 		result, err := s.DB.ExecContext(ctx, claimSQL, claim.id, r.Fingerprint[:], claim.holder,
-			Lease.Seconds(), cmp.Or(s.Retention, DefaultRetention).Seconds())
+			Lease.Seconds(), Retention.Seconds())
 		if err != nil {
 			return nil, nil, fmt.Errorf("claim an idempotency key: %w", err)
 		}

@@ -15,27 +15,25 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Periods are the retention periods; 0 keeps data forever.
-type Periods struct {
-	Feed    time.Duration // sessions, from their end
-	Audit   time.Duration // audit events
-	Mail    time.Duration // mails, from when they were sent or failed
-	Contact time.Duration // messages of the contact form
-	Slots   time.Duration // license events, silent machines, and released slots, which refuse late start reports of ended sessions
-}
+// Records is how long records without content are kept: sent and failed mails, license
+// events, silent machines, and released slots, which refuse late start reports of ended
+// sessions and let abandoned sessions continue.
+const Records = 30 * 24 * time.Hour
 
 // Options configure a Service; zero values select the defaults.
 type Options struct {
 	Every time.Duration // interval between passes; default 1 h
 	Batch int           // rows per batch; default 1000
 	Pause time.Duration // between batches; default 100 ms
+
+	Records time.Duration // replaces the constant Records in tests
 }
 
 // Service deletes expired data. Its pool must see the rows of all organizations.
 type Service struct {
 	DB      *sqlx.DB
 	Logger  *slog.Logger
-	Periods Periods
+	Period  time.Duration // of ended sessions, audit events and contact messages; 0 keeps them forever
 	Options Options
 }
 
@@ -51,6 +49,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Pause == 0 {
 		o.Pause = 100 * time.Millisecond
+	}
+	if o.Records == 0 {
+		o.Records = Records
 	}
 	return o
 }
@@ -122,20 +123,20 @@ func (s *Service) Run(ctx context.Context) {
 // DeleteExpired deletes all expired rows and returns their number by table. It logs
 // what it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
-	removed := map[string]int64{}
+	removed, records := map[string]int64{}, s.Options.withDefaults().Records
 	var errs []error
 	for _, work := range []struct {
 		rule   rule
 		period time.Duration
 		always bool
 	}{
-		{rule: feed, period: s.Periods.Feed},
-		{rule: audit, period: s.Periods.Audit},
-		{rule: mail, period: s.Periods.Mail},
-		{rule: contact, period: s.Periods.Contact},
-		{rule: slots, period: s.Periods.Slots},
-		{rule: events, period: s.Periods.Slots},
-		{rule: machines, period: s.Periods.Slots},
+		{rule: feed, period: s.Period},
+		{rule: audit, period: s.Period},
+		{rule: mail, period: records},
+		{rule: contact, period: s.Period},
+		{rule: slots, period: records},
+		{rule: events, period: records},
+		{rule: machines, period: records},
 		{rule: answers, always: true},
 	} {
 		if work.period <= 0 && !work.always {

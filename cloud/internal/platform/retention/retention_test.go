@@ -21,7 +21,7 @@ import (
 
 const day = 24 * time.Hour
 
-var periods = Periods{Feed: 400 * day, Audit: 300 * day, Mail: 30 * day, Contact: 200 * day, Slots: 20 * day}
+const period = 400 * day
 
 // fixture is a database with one organization and a Service configured as in the
 // cloud.
@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 func (h *fixture) replica() *Service {
 	h.t.Helper()
 	return &Service{DB: dbtest.Open(h.t, h.dsn, pg.Options{Role: pg.AllRole}),
-		Logger: slog.New(slog.NewTextHandler(h.log, nil)), Periods: periods, Options: Options{Batch: 10, Pause: time.Millisecond}}
+		Logger: slog.New(slog.NewTextHandler(h.log, nil)), Period: period, Options: Options{Batch: 10, Pause: time.Millisecond}}
 }
 
 func (h *fixture) exec(query string, args ...any) {
@@ -149,8 +149,8 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 		add    func(age time.Duration)
 		period time.Duration
 	}{
-		{h.session, periods.Feed}, {h.event, periods.Audit}, {h.mail, periods.Mail}, {h.message, periods.Contact}, {h.slot, periods.Slots},
-		{h.licenseEvent, periods.Slots}, {h.machine, periods.Slots}, {h.answer, 0},
+		{h.session, period}, {h.event, period}, {h.mail, Records}, {h.message, period}, {h.slot, Records},
+		{h.licenseEvent, Records}, {h.machine, Records}, {h.answer, 0},
 	} {
 		table.add(table.period + expired)
 		table.add(table.period + day)
@@ -182,11 +182,12 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 
 func TestDeleteExpired_ZeroPeriodKeepsForever(t *testing.T) {
 	h := newFixture(t)
-	h.svc.Periods = Periods{}
+	h.svc.Period = 0
 	for _, add := range []func(time.Duration){h.session, h.event, h.mail, h.message, h.slot, h.licenseEvent, h.machine, h.answer} {
 		add(900 * day)
 	}
-	if diff := cmp.Diff(map[string]int64{"idempotency_keys": 1}, h.deleteExpired()); diff != "" {
+	want := map[string]int64{"mail_outbox": 1, "license_slots": 1, "license_events": 1, "license_machines": 1, "idempotency_keys": 1}
+	if diff := cmp.Diff(want, h.deleteExpired()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }
