@@ -124,7 +124,7 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 	background.Go(func() { parts.outbox.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
 	background.Go(func() { parts.usage.Run(ctx) })
-	background.Go(func() { parts.sweep(ctx, config, logger) })
+	background.Go(func() { parts.sweep(ctx, logger) })
 	background.Go(func() {
 		select {
 		case <-database.failed():
@@ -167,7 +167,7 @@ const reapInterval = 15 * time.Second
 // invitations and ephemeral profiles. It runs periodically until ctx is done. An
 // ephemeral profile is deleted when its slot is, because its session can then no
 // longer be resumed.
-func (p *services) sweep(ctx context.Context, config Config, logger *slog.Logger) {
+func (p *services) sweep(ctx context.Context, logger *slog.Logger) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
