@@ -28,6 +28,11 @@ func variants() []variant {
 			"worker.seccomp.type=RuntimeDefault,worker.allowNoSandbox=true,imagePullSecrets={registry}",
 		}, checkAutoscaled},
 		{[]string{"postgresql.enabled=true,worker.autoscaling.hpa.enabled=true,worker.persistence.enabled=false,fullnameOverride=browsers"}, nil},
+		{[]string{
+			"postgresql.enabled=true,worker.hostUsers=false,worker.appArmorProfile=svc-worker",
+			"networkPolicy.workerEgress[0].to[0].ipBlock.cidr=10.20.0.0/16,networkPolicy.workerEgress[0].ports[0].port=3128",
+			"networkPolicy.profileStore[0].to[0].podSelector.matchLabels.app=minio,networkPolicy.profileStore[0].ports[0].port=9000",
+		}, checkLimited},
 	}
 }
 
@@ -39,6 +44,7 @@ var refused = map[string]string{
 	"postgresql.enabled=true,worker.drainTimeoutSeconds=1h":                                            "drainTimeoutSeconds",
 	"postgresql.enabled=true,cloud.publicUrl=cloud":                                                    "publicUrl",
 	"postgresql.enabled=true,bootstrap.email=ada":                                                      "email",
+	"postgresql.enabled=true,networkPolicy.workerEgress[0].from[0].podSelector.matchLabels.app=a":      "from",
 	"postgresql.enabled=true,worker.existingSecret=":                                                   "existingSecret",
 	"postgresql.enabled=true,worker.autoscaling.keda.enabled=true,worker.autoscaling.hpa.enabled=true": "only one",
 }

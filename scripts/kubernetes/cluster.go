@@ -145,11 +145,13 @@ func (n *node) create(ctx context.Context) error {
 		ip link set "$1" up`, "bash", n.name, fmt.Sprint(n.holder), bridge); err != nil {
 		return err
 	}
-	// /run, /var/lib and /var/log hold the state of its programs.
+	// /run, /var/lib and /var/log hold the state of its programs. The kernel allows a /proc in the user namespace of a pod
+	// only beside one without mounts in it.
 	if _, err := n.output(ctx, "bash", "-euc", `
 		mount --make-rshared /
 		mount -t tmpfs tmpfs /run
-		mkdir -p "$1"/lib/kubelet "$1"/log
+		mkdir -p /run/proc "$1"/lib/kubelet "$1"/log
+		mount -t proc proc /run/proc
 		mount --rbind "$1"/lib /var/lib
 		mount --rbind "$1"/log /var/log
 		ip link set lo up
@@ -157,6 +159,9 @@ func (n *node) create(ctx context.Context) error {
 		ip link set eth0 up
 		ip route add default via "$3"
 		sysctl -qw net.ipv4.ip_forward=1`, "bash", n.dir, n.address, hostAddress); err != nil {
+		return err
+	}
+	if _, err := output(ctx, "ip", "route", "add", n.pods+".0/24", "via", n.address); err != nil {
 		return err
 	}
 	for i, name := range nodeNames {
@@ -182,7 +187,9 @@ func (n *node) join(ctx context.Context) error {
 
 // command is a program in the namespaces of the node.
 func (n *node) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(n.holder), "--mount", "--net", "--", name}, args...)...)
+	command := exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(n.holder), "--mount", "--net", "--", name}, args...)...)
+	command.Env = append(os.Environ(), "PATH="+n.bin("")+":"+os.Getenv("PATH"))
+	return command
 }
 
 func (n *node) output(ctx context.Context, name string, args ...string) (string, error) {
@@ -196,10 +203,6 @@ func (n *node) start(name string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	path := name
-	if name != "containerd" {
-		path = n.bin(name)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	n.running[name] = func() { cancel(); <-done }
@@ -207,7 +210,7 @@ func (n *node) start(name string, args ...string) error {
 		defer close(done)
 		defer log.Close()
 		for ctx.Err() == nil {
-			command := n.command(ctx, path, args...)
+			command := n.command(ctx, name, args...)
 			command.Stdout, command.Stderr = log, log
 			command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			_, _ = fmt.Fprintln(log, name, "ended:", command.Run())

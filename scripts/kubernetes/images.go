@@ -18,9 +18,14 @@ import (
 )
 
 // debianPackages are what the images of the worker, HAProxy and PostgreSQL need: without a registry, they share a Debian.
+// Those of the worker are in worker/Dockerfile, but for ffmpeg: no proof records a video.
 var debianPackages = []string{
-	"ca-certificates", "chromium", "fonts-liberation", "tigervnc-standalone-server", "tini", "xauth", "haproxy", "postgresql",
+	"ca-certificates", "chromium", "chromium-driver", "fonts-liberation", "fonts-noto-core", "fonts-noto-cjk", "fonts-noto-color-emoji",
+	"tigervnc-standalone-server", "tini", "haproxy", "postgresql",
 }
+
+// sandboxTests is the program with the tests of the worker's sandbox.
+const sandboxTests = "sandbox.test"
 
 // postgresEntrypoint is what the chart uses of the official image's entrypoint.
 const postgresEntrypoint = `#!/bin/bash
@@ -71,7 +76,8 @@ func buildImages(ctx context.Context, base string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	debian := filepath.Join(dir, "debian.tar")
+	packages := sha256.Sum256([]byte(strings.Join(debianPackages, " ")))
+	debian := filepath.Join(dir, fmt.Sprintf("debian-%x.tar", packages[:4]))
 	if _, err := os.Stat(debian); errors.Is(err, fs.ErrNotExist) {
 		if err := bootstrapDebian(ctx, debian); err != nil {
 			return err
@@ -79,7 +85,7 @@ func buildImages(ctx context.Context, base string) error {
 	}
 	logf("building the images")
 	programs := make(map[string][]byte)
-	for _, name := range []string{"svc-cloud", "svc-worker", "coredns"} {
+	for _, name := range []string{"svc-cloud", "svc-worker", sandboxTests, "coredns"} {
 		content, err := os.ReadFile(filepath.Join(base, "bin", name))
 		if err != nil {
 			return err
@@ -91,6 +97,7 @@ func buildImages(ctx context.Context, base string) error {
 		"users":      {{"etc/passwd", 0o644, []byte(users)}, {"etc/group", 0o644, []byte(groups)}},
 		"svc-cloud":  {{"usr/bin/svc-cloud", 0o755, programs["svc-cloud"]}},
 		"svc-worker": {{"usr/local/bin/svc-worker", 0o111, programs["svc-worker"]}},
+		sandboxTests: {{"work/" + sandboxTests, 0o755, programs[sandboxTests]}},
 		"coredns":    {{"coredns", 0o755, programs["coredns"]}},
 		"postgres":   {{"usr/local/bin/docker-entrypoint.sh", 0o755, []byte(postgresEntrypoint)}},
 	} {
@@ -109,6 +116,9 @@ func buildImages(ctx context.Context, base string) error {
 		}},
 		{[]string{"docker.io/library/svc-worker:first", "docker.io/library/svc-worker:second"}, []string{debian, layer("users"), layer("svc-worker")}, imageConfig{
 			User: "65532:65532", Env: []string{path}, Entrypoint: []string{"tini", "--", "svc-worker"},
+		}},
+		{[]string{"docker.io/library/svc-worker:tests"}, []string{debian, layer("users"), layer("svc-worker"), layer(sandboxTests)}, imageConfig{
+			User: "65532:65532", Env: []string{path},
 		}},
 		{[]string{"docker.io/library/haproxy:2.6"}, []string{debian, layer("users")}, imageConfig{Env: []string{path}, Cmd: []string{"haproxy"}, StopSignal: "SIGUSR1"}},
 		{[]string{"docker.io/library/postgres:15"}, []string{debian, layer("users"), layer("postgres")}, imageConfig{

@@ -11,15 +11,18 @@ import (
 	"strings"
 )
 
-const tools = "scripts/kubernetes/tools"
+const (
+	tools            = "scripts/kubernetes/tools"
+	containerRuntime = tools + "/runtime" // Debian's containerd and runc have no user namespaces for pods
+)
 
 // components are the names of the program kubernetes.
 var components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
 
-// buildPrograms builds Kubernetes, etcd, CoreDNS and Helm from their Go modules into base/bin, and svc-cloud and
-// svc-worker.
+// buildPrograms builds Kubernetes, etcd, containerd, runc, CoreDNS and Helm from their Go modules into base/bin, and
+// svc-cloud, svc-worker and the tests of its sandbox.
 func buildPrograms(ctx context.Context, base string) error {
-	logf("building Kubernetes, etcd, CoreDNS and Helm (some minutes at the first time)")
+	logf("building Kubernetes, etcd, containerd, runc, CoreDNS and Helm (some minutes at the first time)")
 	version, err := moduleVersion(ctx, "k8s.io/kubernetes")
 	if err != nil {
 		return err
@@ -38,6 +41,10 @@ func buildPrograms(ctx context.Context, base string) error {
 			"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1", "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=" + minor,
 			"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1", "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=" + minor,
 		}},
+		{"containerd", containerRuntime, "github.com/containerd/containerd/v2/cmd/containerd", nil},
+		{"containerd-shim-runc-v2", containerRuntime, "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", nil},
+		{"ctr", containerRuntime, "github.com/containerd/containerd/v2/cmd/ctr", nil},
+		{"runc", containerRuntime, "github.com/opencontainers/runc", nil},
 		{"svc-cloud", ".", "./cloud", nil},
 		{"svc-worker", ".", "./worker", nil},
 	} {
@@ -45,11 +52,20 @@ func buildPrograms(ctx context.Context, base string) error {
 		for _, variable := range program.variables {
 			flags = append(flags, "-X", variable)
 		}
-		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", strings.Join(flags, " "), "-o", filepath.Join(bin, program.name), program.source)
-		command.Dir, command.Env = program.dir, append(os.Environ(), "CGO_ENABLED=0")
+		args, cgo := []string{"build", "-trimpath", "-ldflags", strings.Join(flags, " ")}, "CGO_ENABLED=0"
+		if program.name == "runc" {
+			args, cgo = append(args, "-tags", "seccomp"), "CGO_ENABLED=1"
+		}
+		command := exec.CommandContext(ctx, "go", append(args, "-o", filepath.Join(bin, program.name), program.source)...)
+		command.Dir, command.Env = program.dir, append(os.Environ(), cgo)
 		if _, err := outputOf(command); err != nil {
 			return err
 		}
+	}
+	tests := exec.CommandContext(ctx, "go", "test", "-c", "-o", filepath.Join(bin, sandboxTests), "./worker/internal/sandbox")
+	tests.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if _, err := outputOf(tests); err != nil {
+		return err
 	}
 	for _, name := range components {
 		if err := os.Symlink("kubernetes", filepath.Join(bin, name)); err != nil && !errors.Is(err, os.ErrExist) {

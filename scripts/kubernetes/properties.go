@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -31,14 +32,19 @@ type object struct {
 			Spec     podSpec
 		}
 		Groups []any // of a PrometheusRule
+		Egress []any // of a NetworkPolicy
 	}
 }
 
 type podSpec struct {
 	AutomountServiceAccountToken  *bool
 	TerminationGracePeriodSeconds int
-	SecurityContext               struct{ RunAsNonRoot bool }
-	InitContainers, Containers    []container
+	HostUsers                     *bool
+	SecurityContext               struct {
+		RunAsNonRoot    bool
+		AppArmorProfile struct{ LocalhostProfile string }
+	}
+	InitContainers, Containers []container
 }
 
 type container struct {
@@ -48,6 +54,7 @@ type container struct {
 	SecurityContext struct {
 		AllowPrivilegeEscalation *bool
 		ReadOnlyRootFilesystem   bool
+		ProcMount                string
 		Capabilities             struct{ Drop []string }
 	}
 	Resources struct{ Requests, Limits map[string]string }
@@ -83,7 +90,8 @@ func checkObjects(all []object) error {
 		pod := o.Spec.Template.Spec
 		if len(pod.Containers) > 0 {
 			want(pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken, o, "its pods have a service account token")
-			want(pod.SecurityContext.RunAsNonRoot != strings.HasSuffix(o.Metadata.Name, "-seccomp"), o, "only the installer of the seccomp profile runs as root")
+			root := strings.HasSuffix(o.Metadata.Name, "-seccomp") || pod.HostUsers != nil && !*pod.HostUsers
+			want(pod.SecurityContext.RunAsNonRoot != root, o, "only the installer of the seccomp profile and workers in a user namespace run as root")
 		}
 		for _, c := range append(pod.InitContainers, pod.Containers...) {
 			s := c.SecurityContext
@@ -222,6 +230,20 @@ func checkProduction(all []object) error {
 	}
 	if len(groups) == 0 || !reflect.DeepEqual(find(all, "PrometheusRule", "").Spec.Groups, groups) {
 		return errors.New("the PrometheusRule does not have the rules of scripts/monitoring/rules")
+	}
+	return nil
+}
+
+// checkLimited checks workers in user namespaces, and that the network of browsers is limited to what the values allow.
+func checkLimited(all []object) error {
+	pod := find(all, "StatefulSet", "-worker").Spec.Template.Spec
+	if pod.HostUsers == nil || *pod.HostUsers || pod.Containers[0].SecurityContext.ProcMount != "Unmasked" || pod.SecurityContext.AppArmorProfile.LocalhostProfile != "svc-worker" {
+		return fmt.Errorf("the security of workers is %+v", pod)
+	}
+	rules, err := json.Marshal(find(all, "NetworkPolicy", "-worker").Spec.Egress[2:]) // after DNS and the cloud
+	want := `[{"ports":[{"port":9000}],"to":[{"podSelector":{"matchLabels":{"app":"minio"}}}]},{"ports":[{"port":3128}],"to":[{"ipBlock":{"cidr":"10.20.0.0/16"}}]}]`
+	if string(rules) != want {
+		return fmt.Errorf("the egress rules of workers are %s: %w", rules, errors.Join(err, errors.New("want "+want)))
 	}
 	return nil
 }

@@ -64,11 +64,20 @@ topologySpreadConstraints:
   {{- end }}
 {{- end -}}
 
+{{/*
+Optional argument: userNamespace, if the pod has one and creates processes of other users in it. Its capabilities have no
+effect outside of it.
+*/}}
 {{- define "svc.container.security" -}}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
+  {{- if .userNamespace }}
+  capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETFCAP, SETGID, SETUID]}
+  procMount: Unmasked
+  {{- else }}
   capabilities: {drop: [ALL]}
+  {{- end }}
 {{- end -}}
 
 {{/* Variables from a map. */}}
