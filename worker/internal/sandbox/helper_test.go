@@ -56,6 +56,12 @@ func uid() int {
 	return -1
 }
 
+// isHostRoot reports whether the tests run as root of the machine, not of a user namespace such as a pod's.
+func isHostRoot() bool {
+	users, _ := os.ReadFile("/proc/self/uid_map")
+	return os.Geteuid() == 0 && strings.Join(strings.Fields(string(users)), " ") == "0 0 4294967295"
+}
+
 // testManager is a Manager with its state directory.
 type testManager struct {
 	*sandbox.Manager
