@@ -126,7 +126,7 @@ contract-deep: ## Run make contract with 300 random requests per operation, diff
 # KUBERNETES_PROOFS is a comma-separated list of the proofs to run; all when empty.
 .PHONY: kubernetes
 kubernetes: ## Build a Kubernetes with two nodes on this machine, install the Helm chart and prove it; as root, KUBERNETES_KEEP=1 keeps it until Ctrl-C
-	@scripts/need go node seccomp cni iptables conntrack ip mmdebstrap
+	@scripts/need go node seccomp cni iptables ipset conntrack ip mmdebstrap
 	@scripts/npm-install
 	@go build -o bin/svc-kubernetes ./scripts/kubernetes && exec bin/svc-kubernetes --proofs '$(KUBERNETES_PROOFS)' $(if $(KUBERNETES_KEEP),--keep)
 

@@ -312,7 +312,7 @@ state = "/run/containerd"
 	})
 }
 
-// startAgents starts the kubelet and kube-proxy.
+// startAgents starts the kubelet, kube-proxy, and kube-router, which enforces network policies.
 func (n *node) startAgents() error {
 	resolv := filepath.Join(n.dir, "resolv.conf")
 	if err := os.WriteFile(resolv, nil, 0o644); err != nil {
@@ -346,14 +346,18 @@ clusterDomain: cluster.local
 	if err := n.start("kubelet", "--config="+config, "--kubeconfig="+kubeconfig, "--hostname-override="+n.name, "--node-ip="+n.address); err != nil {
 		return err
 	}
-	return n.start("kube-proxy", "--kubeconfig="+n.kubeconfig(), "--proxy-mode=iptables", "--cluster-cidr="+podNetwork, "--hostname-override="+n.name,
-		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s")
+	if err := n.start("kube-proxy", "--kubeconfig="+n.kubeconfig(), "--proxy-mode=iptables", "--cluster-cidr="+podNetwork, "--hostname-override="+n.name,
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s"); err != nil {
+		return err
+	}
+	return n.start("kube-router", "--kubeconfig="+n.kubeconfig(), "--hostname-override="+n.name, "--service-cluster-ip-range="+serviceNetwork,
+		"--run-firewall", "--run-router=false", "--run-service-proxy=false", "--enable-cni=false", "--health-port=0")
 }
 
-// restart kills the container runtime, the kubelet and kube-proxy, and starts them again. Containers continue, unless
+// restart kills the container runtime, the kubelet, kube-proxy and kube-router, and starts them again. Containers continue, unless
 // all of them end as well.
 func (n *node) restart(ctx context.Context, containers bool) error {
-	for _, name := range []string{"kubelet", "kube-proxy", "containerd"} {
+	for _, name := range []string{"kubelet", "kube-proxy", "kube-router", "containerd"} {
 		n.kill(name)
 	}
 	if containers {

@@ -19,10 +19,10 @@ const (
 // components are the names of the program kubernetes.
 var components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
 
-// buildPrograms builds Kubernetes, etcd, containerd, runc, CoreDNS and Helm from their Go modules into base/bin, and
-// svc-cloud, svc-worker and the tests of its sandbox.
+// buildPrograms builds Kubernetes, etcd, containerd, runc, kube-router, CoreDNS and Helm from their Go modules into
+// base/bin, and svc-cloud, svc-worker and the tests of its sandbox.
 func buildPrograms(ctx context.Context, base string) error {
-	logf("building Kubernetes, etcd, containerd, runc, CoreDNS and Helm (some minutes at the first time)")
+	logf("building Kubernetes, etcd, containerd, runc, kube-router, CoreDNS and Helm (some minutes at the first time)")
 	version, err := moduleVersion(ctx, "k8s.io/kubernetes")
 	if err != nil {
 		return err
@@ -45,6 +45,7 @@ func buildPrograms(ctx context.Context, base string) error {
 		{"containerd-shim-runc-v2", containerRuntime, "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", nil},
 		{"ctr", containerRuntime, "github.com/containerd/containerd/v2/cmd/ctr", nil},
 		{"runc", containerRuntime, "github.com/opencontainers/runc", nil},
+		{"kube-router", containerRuntime, "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", nil},
 		{"svc-cloud", ".", "./cloud", nil},
 		{"svc-worker", ".", "./worker", nil},
 	} {

@@ -39,7 +39,7 @@ type namedProof struct {
 
 func proofs() []namedProof {
 	return []namedProof{
-		{"launches", launches}, {"isolation", isolation}, {"upgrade", upgrade}, {"deletion", deletion}, {"scale", scale}, {"restart", restart}, {"drain", drain},
+		{"launches", launches}, {"isolation", isolation}, {"network", network}, {"upgrade", upgrade}, {"deletion", deletion}, {"scale", scale}, {"restart", restart}, {"drain", drain},
 	}
 }
 
