@@ -44,7 +44,7 @@ func TestMemoryLimit_EndsLaunch(t *testing.T) {
 }
 
 func TestMemoryPressure_EndsLargestLaunch(t *testing.T) {
-	if os.Geteuid() == 0 && os.Getenv(hostTestEnv) == "" {
+	if isHostRoot() && os.Getenv(hostTestEnv) == "" {
 		t.Log(runOnHost(t, hideControlGroups, t.Name()))
 		return
 	}
