@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 )
 
@@ -29,8 +29,11 @@ func network(ctx context.Context, p *proof) error {
 			if err := p.fleet.end(ctx, s); err != nil {
 				return err
 			}
-			if (opened == nil) != c.opens {
-				return fmt.Errorf("want the page opened: %t, got %v", c.opens, opened)
+			if c.opens {
+				return opened
+			}
+			if opened == nil {
+				return errors.New("the page opened")
 			}
 			return nil
 		}); err != nil {
