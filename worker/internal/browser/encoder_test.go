@@ -93,10 +93,9 @@ cat <&3 >&5`, secret, filepath.Join(dir, "written"), os.Getpid(), port)
 		newFixture func(*testing.T) *fixture
 		want       []string
 	}{
-		"isolated":                {func(t *testing.T) *fixture { return newIsolatedFixture(t) }, nil},
-		"without private files":   {func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, nil},
-		"without a PID namespace": {func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, []string{"the worker"}},
-		"without anything":        {newFixture, []string{"a file of the host", "the worker", "the network"}},
+		"isolated":           {func(t *testing.T) *fixture { return newIsolatedFixture(t) }, nil},
+		"without namespaces": {func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, []string{"the worker", "the network"}},
+		"without anything":   {newFixture, []string{"a file of the host", "the worker", "the network"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := tc.newFixture(t).startEncoding(t, nil, script)
@@ -107,18 +106,14 @@ cat <&3 >&5`, secret, filepath.Join(dir, "written"), os.Getpid(), port)
 			if err := e.Err(); err != nil || e.CPU() <= 0 {
 				t.Errorf("ended with %v after %v", err, e.CPU())
 			}
-			if os.Geteuid() != 0 && name == "without anything" { // it runs as the worker's user
-				got = slices.DeleteFunc(got, func(line string) bool { return line == "another output" })
-			}
-			if want := append(slices.Clone(tc.want), "pictures"); name != "without anything" && !slices.Equal(got, want) || !containsAll(got, want) {
+			got = slices.DeleteFunc(got, func(line string) bool { // the last is written as the worker's user
+				return name != "isolated" && strings.Contains(line, ":") || name == "without anything" && line == "another output"
+			})
+			if want := append(slices.Clone(tc.want), "pictures"); !slices.Equal(got, want) {
 				t.Errorf("reached %q, want %q", got, want)
 			}
 		})
 	}
-}
-
-func containsAll(in, names []string) bool {
-	return !slices.ContainsFunc(names, func(one string) bool { return !slices.Contains(in, one) })
 }
 
 // TestStartEncoder_IsolatesWithoutRoot runs the other tests as an unprivileged user.

@@ -40,6 +40,8 @@ var baseFlags = []string{
 	// No zygote without a sandbox: only the GPU process would be forked from it, and starts by
 	// itself.
 	"--no-unsandboxed-zygote",
+	// The sandbox of the launch makes its setuid helper useless.
+	"--disable-setuid-sandbox",
 }
 
 // disabledFeatures send background requests, except these: WebUIOmnibox... renders

@@ -47,9 +47,8 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 			r.build = headlessShell(t)
 			return r
 		}, private: true},
-		"without private files":   {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: !landlock},
-		"without a PID namespace": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PIDNamespace) }, private: true, processes: true},
-		"without anything":        {newFixture: newFixture, files: true, processes: true, plain: true},
+		"without namespaces": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }, files: !landlock, processes: true},
+		"without anything":   {newFixture: newFixture, files: true, processes: true, plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tc.newFixture(t)

@@ -274,7 +274,7 @@ func (b *Browser) dial(ctx context.Context, closed func()) (net.Conn, error) {
 func (b *Browser) describeFailure(ctx context.Context, err error) error {
 	output := b.stderr.lastLines(10)
 	if b.exitedEarly() && (strings.Contains(output, "No usable sandbox") || strings.Contains(output, "Running as root without --no-sandbox")) {
-		return fmt.Errorf("%w: allow unprivileged user namespaces, or install the build's setuid helper", ErrNoSandbox)
+		return fmt.Errorf("%w: allow unprivileged user namespaces; /fleet/status names the setting", ErrNoSandbox)
 	}
 	switch {
 	case b.l.ctx.Err() != nil:

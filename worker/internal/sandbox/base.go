@@ -31,14 +31,30 @@ var writableDirs = []string{HomeDir, DataDir, TempDir}
 // set up in advance, so that a launch does not wait for it.
 type baseConfig struct {
 	isolationParts
+	Canary               bool // goes without the pieces that the host denies, as far as it can
 	Disk                 int64
 	WorkerUID, WorkerGID int
 
-	sockets []int // of the sandbox's network
+	sockets []int             // of the sandbox's network
+	denied  map[string]string // errors by piece, of a canary
+}
+
+// deny records the error because of which a canary goes without a piece. It may be nil.
+func (c *baseConfig) deny(piece, operation string, err error) {
+	if err == nil {
+		return
+	}
+	if c.denied == nil {
+		c.denied = map[string]string{}
+	}
+	c.denied[piece] = operation + ": " + err.Error()
 }
 
 // setupBase sets up the network, the mounts and the host name.
 func (c *baseConfig) setupBase() (err error) {
+	if !c.Namespaces {
+		return nil
+	}
 	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
 	if c.inUserNamespace() && c.WorkerUID != 0 {
 		if err := c.mapUser(); err != nil {
@@ -53,21 +69,13 @@ func (c *baseConfig) setupBase() (err error) {
 			return err
 		}
 	}
-	if c.Mount {
-		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return &pieceError{MountNamespace, fmt.Errorf("make mounts private: %w", err)}
-		}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return &pieceError{MountNamespace, fmt.Errorf("make mounts private: %w", err)}
 	}
-	if c.PID && unix.Unshare(unix.CLONE_NEWUTS) == nil { // hides the host name from the launch
+	if unix.Unshare(unix.CLONE_NEWUTS) == nil { // hides the host name from the launch
 		_ = unix.Sethostname([]byte("browser"))
 	}
-	switch {
-	case c.Private:
-		return c.setupBaseMounts()
-	case c.PID:
-		return mountProc("/proc")
-	}
-	return nil
+	return c.setupBaseMounts()
 }
 
 // mapUser maps the worker's user into the user namespace of this process. The worker
@@ -91,7 +99,7 @@ func (c *baseConfig) mapUser() error {
 
 // setupBaseMounts mounts what every launch needs below newRoot.
 func (c *baseConfig) setupBaseMounts() error {
-	trees, err := c.collectMounts() // before the new root hides these paths
+	trees, err := collectMounts() // before the new root hides these paths
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (c *baseConfig) setupBaseMounts() error {
 		mountRoot,
 		c.mountWritable,
 		c.setupDev,
-		c.setupEtc,
+		setupEtc,
 		func() error { return attachMounts(trees) },
 		c.setupProc,
 	} {
@@ -111,7 +119,7 @@ func (c *baseConfig) setupBaseMounts() error {
 }
 
 // collectMounts clones the mounts of the host that every sandbox shows.
-func (c *baseConfig) collectMounts() (trees []clonedMount, err error) {
+func collectMounts() (trees []clonedMount, err error) {
 	add := func(path string, attributes uint64, must bool) {
 		if err != nil {
 			return
@@ -123,7 +131,7 @@ func (c *baseConfig) collectMounts() (trees []clonedMount, err error) {
 			err = failed
 		}
 	}
-	for _, path := range c.hostPaths() {
+	for _, path := range hostPaths() {
 		if _, other := os.Readlink(path); other == nil && slices.Contains(systemDirs, path) {
 			continue // mountRoot creates the link
 		}
@@ -132,19 +140,12 @@ func (c *baseConfig) collectMounts() (trees []clonedMount, err error) {
 	for _, name := range devices {
 		add("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, true)
 	}
-	if !c.ownProc() {
-		add("/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, true)
-	}
 	return trees, err
 }
 
-// hostPaths lists the host paths that the sandbox shows, where they exist.
-func (c *baseConfig) hostPaths() []string {
-	if c.Network {
-		return slices.Concat(systemDirs, cacheDirs, configFiles)
-	}
-	return slices.Concat(systemDirs, cacheDirs, configFiles, nameFiles)
-}
+// hostPaths lists the host paths that every sandbox with private files shows, where they
+// exist.
+func hostPaths() []string { return slices.Concat(systemDirs, cacheDirs, configFiles) }
 
 // mountRoot mounts an empty root and copies the host's symbolic links into it.
 func mountRoot() error {
@@ -213,9 +214,9 @@ func (c *baseConfig) setupDev() error {
 	return nil
 }
 
-// setupEtc creates the directories of the sandbox's own files and, with its own
-// network, its hosts and resolv.conf files.
-func (c *baseConfig) setupEtc() error {
+// setupEtc creates the directories of the sandbox's own files, and its hosts and
+// resolv.conf files.
+func setupEtc() error {
 	for _, dir := range []string{"/etc", "/var", "/run"} {
 		if err := os.Mkdir(newRoot+dir, 0o755); err != nil {
 			return &pieceError{PrivateFiles, err}
@@ -223,9 +224,6 @@ func (c *baseConfig) setupEtc() error {
 	}
 	if err := os.Symlink(TempDir, newRoot+"/var/tmp"); err != nil {
 		return &pieceError{PrivateFiles, err}
-	}
-	if !c.Network {
-		return nil
 	}
 	for path, text := range map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} {
 		if err := os.WriteFile(newRoot+path, []byte(text), 0o644); err != nil {
@@ -235,29 +233,30 @@ func (c *baseConfig) setupEtc() error {
 	return nil
 }
 
+// setupProc mounts /proc of the PID namespace, or the worker's, and hides the host's boot
+// parameters.
 func (c *baseConfig) setupProc() error {
-	if c.SharedProc {
-		return hideBootParameters(newRoot + "/proc")
-	}
-	if !c.PID {
-		return nil
-	}
-	if err := os.Mkdir(newRoot+"/proc", 0o755); err != nil {
+	path := newRoot + "/proc"
+	if err := os.Mkdir(path, 0o755); err != nil {
 		return &pieceError{PrivateFiles, err}
 	}
-	return mountProc(newRoot + "/proc")
-}
-
-// mountProc mounts /proc of the current PID namespace and hides the host's boot
-// parameters.
-func mountProc(path string) error {
-	if err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return &pieceError{ProcessList, fmt.Errorf("mount /proc: %w", err)}
+	if !c.SharedProc {
+		err := unix.Mount("proc", path, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+		if err != nil && !c.Canary {
+			return fmt.Errorf("mount /proc: %w", err)
+		}
+		c.deny(ProcessList, "mount /proc", err)
+		c.SharedProc = err != nil
 	}
-	return hideBootParameters(path)
-}
-
-func hideBootParameters(path string) error {
+	if c.SharedProc {
+		tree, err := cloneMount("/proc", "/proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+		if err != nil {
+			return err
+		}
+		if err := attachMounts([]clonedMount{tree}); err != nil {
+			return err
+		}
+	}
 	if err := unix.Mount("/dev/null", path+"/cmdline", "", unix.MS_BIND, ""); err != nil {
 		return &pieceError{PIDNamespace, fmt.Errorf("hide /proc/cmdline: %w", err)}
 	}

@@ -54,6 +54,14 @@ func openCgroupManager(state string, opts Options, found findings) (*cgroupManag
 	if len(g.parents) == 0 {
 		return g, nil
 	}
+	trial, err := g.newCgroup()
+	if err == nil {
+		err = trial.remove()
+	}
+	if err != nil {
+		g.disable(found, err)
+		return g, nil
+	}
 	raw, err := json.Marshal(slices.Collect(maps.Values(g.parents)))
 	if err != nil {
 		return nil, err
@@ -88,8 +96,11 @@ func (g *cgroupManager) openKill(h hierarchies, name string) error {
 // openLimit creates a parent whose groups have the controller.
 func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error {
 	if first := h.v1[controller]; first != "" {
+		if err := g.createParent(controller, first, name); err != nil {
+			return err
+		}
 		g.controllerHierarchy[controller] = controller
-		return g.createParent(controller, first, name)
+		return nil
 	}
 	if err := g.createParent(unified, h.unified, name); err != nil {
 		return err
@@ -97,8 +108,11 @@ func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error 
 	if err := h.enable(controller); err != nil {
 		return err
 	}
+	if err := writeFile(g.parents[unified], "cgroup.subtree_control", "+"+controller); err != nil {
+		return err
+	}
 	g.controllerHierarchy[controller] = unified
-	return writeFile(g.parents[unified], "cgroup.subtree_control", "+"+controller)
+	return nil
 }
 
 // createParent creates the worker's parent group in a hierarchy.
@@ -191,6 +205,15 @@ func replaceFile(path string, raw []byte) error {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// disable switches control groups off. None may have processes.
+func (g *cgroupManager) disable(found findings, err error) {
+	g.close()
+	g.parents, g.controllerHierarchy, g.canKill = nil, nil, false
+	for _, name := range []string{MemoryLimit, ProcessLimit, CgroupKill} {
+		found.disable(name, err)
+	}
 }
 
 // close removes the parents. All launches must have ended.

@@ -35,11 +35,10 @@ func Main() int {
 		sendResponse(errorResponse(err))
 		return 1
 	}
-	var a response
 	if o.Canary {
-		a.UserNamespaceError = errorText(tryUserNamespace())
+		o.deny(ChromiumSandbox, "browsers cannot create user namespaces", tryUserNamespace())
 	}
-	sendResponse(a, given...)
+	sendResponse(response{Denied: o.denied}, given...)
 	var word string
 	if err := readMessage(controlFD, &word); err != nil {
 		return 1
@@ -69,12 +68,12 @@ func receiveRequest() (o setupRequest, given []int, err error) {
 // the descriptors to send to the worker.
 func (r *setupRequest) setup() (given []int, err error) {
 	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
-	if r.Private {
+	if r.Namespaces {
 		if given, err = r.setupMounts(); err != nil {
 			return nil, err
 		}
 	}
-	if r.PID && !r.Window { // the X server outside shares System V memory with its clients
+	if r.Namespaces && !r.Window { // the X server outside shares System V memory with its clients
 		_ = unix.Unshare(unix.CLONE_NEWIPC)
 	}
 	if r.connects() {
@@ -90,7 +89,7 @@ func (r *setupRequest) setup() (given []int, err error) {
 	if err := r.dropPrivileges(); err != nil {
 		return nil, err
 	}
-	if len(r.Writable) > 0 && !r.SetuidHelper { // the helper needs privileges that Landlock takes away
+	if len(r.Writable) > 0 {
 		if err := r.restrictFiles(); err != nil {
 			return nil, err
 		}
@@ -122,7 +121,7 @@ func clearKeyrings() {
 }
 
 // dropPrivileges switches to the launch's user, drops all capabilities and sets
-// no_new_privs, unless Chromium's setuid helper is needed.
+// no_new_privs.
 func (r *setupRequest) dropPrivileges() error {
 	if r.UID >= 0 {
 		if err := setUser(r.UID); err != nil {
@@ -131,9 +130,6 @@ func (r *setupRequest) dropPrivileges() error {
 		clearKeyrings()
 	} else if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
-	}
-	if r.SetuidHelper {
-		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("new privileges: %w", err)
@@ -178,13 +174,6 @@ func tryUserNamespace() error {
 		return nil
 	}
 	return err
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // exec replaces this process by the program, with descriptors 0 to 4 only.

@@ -15,6 +15,6 @@
 // when it ends, the kernel kills the others. It ends with the worker, and a guard
 // process makes the kernel kill all launches when the worker ends.
 //
-// Open finds out what this host denies by starting canaries. Pieces that are
+// Open finds out what this host denies by starting a canary. Pieces that are
 // denied are switched off and reported with the reason.
 package sandbox

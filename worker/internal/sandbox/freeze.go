@@ -21,28 +21,19 @@ const (
 	stopPause  = 2 * time.Millisecond
 )
 
-// freezeSupport returns why groups cannot be frozen; nil if they can. In the v1
-// hierarchy frozen processes cannot be killed, so it is not used.
-func (g *cgroupManager) freezeSupport() error {
-	dir := g.parents[unified]
-	if dir == "" {
-		return errors.New("the worker cannot create control groups of version 2")
-	}
-	if _, err := os.Stat(filepath.Join(dir, freezeFile)); err != nil {
-		return errors.New("the kernel does not support " + freezeFile + " (Linux 5.2 or later does)")
-	}
-	return nil
+// canFreeze reports whether groups can be frozen. In the v1 hierarchy frozen processes
+// cannot be killed, so it is not used.
+func (g *cgroupManager) canFreeze() bool {
+	_, err := os.Stat(filepath.Join(g.parents[unified], freezeFile))
+	return g.parents[unified] != "" && err == nil
 }
 
 // FreezeSupport returns why sandboxes cannot be frozen on this host; nil if they can.
 // The worker must see every connection to a frozen program, so it needs a separate
 // network.
 func (m *Manager) FreezeSupport() error {
-	if !m.pieces.Network {
+	if !m.pieces.Namespaces {
 		return errors.New("launches have no separate network")
-	}
-	if err := m.cgroups.freezeSupport(); err != nil && !m.pieces.PID {
-		return fmt.Errorf("launches have no PID namespace, and %w", err)
 	}
 	return nil
 }
@@ -51,7 +42,7 @@ func (m *Manager) FreezeSupport() error {
 // nil. The caller makes one call at a time.
 func (s *Sandbox) SetFrozen(frozen bool) (err error) {
 	switch {
-	case s.manager.cgroups.freezeSupport() == nil:
+	case s.manager.cgroups.canFreeze():
 		err = s.cgroup.setFrozen(frozen)
 	case frozen:
 		err = s.stopProcesses()
@@ -71,11 +62,7 @@ func (g *cgroup) setFrozen(frozen bool) error {
 	if frozen {
 		state = "1"
 	}
-	dir := g.dirs[unified]
-	if dir == "" {
-		return errors.New("no control group of version 2")
-	}
-	return writeFile(dir, freezeFile, state)
+	return writeFile(g.dirs[unified], freezeFile, state)
 }
 
 // stopProcesses stops the processes of the launch by SIGSTOP, which they cannot ignore, until

@@ -65,8 +65,9 @@ func isHostRoot() bool {
 // testManager is a Manager with its state directory.
 type testManager struct {
 	*sandbox.Manager
-	dir   string
-	start sandbox.Start
+	dir    string
+	start  sandbox.Start
+	starts int // processes that Open has started
 }
 
 func open(t *testing.T, change func(*sandbox.Options)) *testManager {
@@ -77,7 +78,11 @@ func open(t *testing.T, change func(*sandbox.Options)) *testManager {
 		change(&options)
 	}
 	var err error
-	if h.Manager, err = sandbox.Open(t.Context(), options, h.dir, h.start); err != nil {
+	h.Manager, err = sandbox.Open(t.Context(), options, h.dir, func(cmd *exec.Cmd) (func(), error) {
+		h.starts++
+		return h.start(cmd)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Close)

@@ -45,29 +45,25 @@ type Manager struct {
 	report     Report
 }
 
-// isolationParts are the kinds of isolation of a sandbox.
+// isolationParts are the kinds of isolation of a sandbox. No host allows some namespaces
+// without the others.
 type isolationParts struct {
-	PID, Mount, Private bool
-	SharedProc          bool // /proc is the worker's: it lists all processes, which belong to other users or user namespaces
-	Network             bool
-	Offline             bool // the network has no interface and no sockets
-	User                bool // inside a user namespace
-	NestedUser          bool // programs in the sandbox may create user namespaces
+	Namespaces bool // PID, network, mount, IPC and UTS namespaces, with private files
+	User       bool // the namespaces belong to a user namespace
+	SharedProc bool // /proc is the worker's: it lists all processes, which belong to other users or user namespaces
+	Offline    bool // the network has no interface and no sockets
 }
-
-// ownProc reports whether the sandbox has a /proc of its PID namespace.
-func (p isolationParts) ownProc() bool { return p.PID && !p.SharedProc }
 
 // inUserNamespace reports whether the sandbox has a user namespace, which allows the
 // worker to create the others.
-func (p isolationParts) inUserNamespace() bool { return p.User && (p.PID || p.Mount || p.Network) }
+func (p isolationParts) inUserNamespace() bool { return p.User && p.Namespaces }
 
 // connects reports whether the sandbox has a network that the worker can connect to.
-func (p isolationParts) connects() bool { return p.Network && !p.Offline }
+func (p isolationParts) connects() bool { return p.Namespaces && !p.Offline }
 
-// Open finds out what this host supports by starting canary processes with
-// start, and removes the control groups that an earlier worker with the same
-// state directory left. No other worker may use the directory.
+// Open finds out what this host supports with a process that start starts, and
+// removes the control groups that an earlier worker with the same state directory
+// left. No other worker may use the directory.
 func Open(ctx context.Context, opts Options, state string, start Start) (*Manager, error) {
 	if os.Getenv(childEnv) != "" {
 		return nil, errors.New("sandbox: the program does not call sandbox.Main")
@@ -95,7 +91,7 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Manage
 		m.processes = opts.Processes
 		delete(found, ProcessLimit)
 	}
-	if !found.enabled(MemoryLimit) && !slices.Contains(opts.Disabled, MemoryLimit) && m.pieces.PID {
+	if !found.enabled(MemoryLimit) && !slices.Contains(opts.Disabled, MemoryLimit) && m.pieces.Namespaces {
 		m.watch = startMemoryWatch(opts)
 		delete(found, MemoryLimit)
 	}
@@ -137,7 +133,7 @@ func (m *Manager) Report() Report { return m.report }
 // then HomeDir, TempDir, DataDir and XAuthority. This is independent of the
 // report, which lists private files as off if sandboxes show the worker's own
 // files.
-func (m *Manager) Private() bool { return m.pieces.Private }
+func (m *Manager) Private() bool { return m.pieces.Namespaces }
 
 // SharedMemory returns the size of /dev/shm in a sandbox with private files, in
 // bytes; 0 is unlimited.

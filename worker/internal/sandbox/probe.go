@@ -14,68 +14,49 @@ import (
 // canaryTimeout limits one canary.
 const canaryTimeout = 10 * time.Second
 
-// cgroupsFailed is reported when control groups fail and the cause is not a
-// single piece.
-const cgroupsFailed = "control groups"
-
-// probe finds out which pieces this host supports. It creates a sandbox with all
-// pieces, and tries again without the one that failed.
-func (m *Manager) probe(ctx context.Context, start Start, found findings) error {
-	m.pieces = isolationParts{PID: true, Network: true, Mount: true, Private: true, User: !canMount()}
-	for range 2 * len(Pieces()) {
-		m.pieces.Mount = m.pieces.Mount && found.enabled(MountNamespace)
-		m.pieces.Private = m.pieces.Private && found.enabled(PrivateFiles)
-		m.pieces.PID = m.pieces.PID && found.enabled(PIDNamespace)
-		m.pieces.SharedProc = m.pieces.PID && !found.enabled(ProcessList)
-		m.pieces.Network = m.pieces.Network && found.enabled(NetworkNamespace)
-		m.applyDependencies(found)
-		answered, failed, err := m.canary(ctx, start)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err == nil:
-			if answered.UserNamespaceError != "" {
-				found.disable(ChromiumSandbox, fmt.Errorf("browsers cannot create user namespaces, so Chromium's sandbox needs its setuid helper: %s", answered.UserNamespaceError))
-			}
-			m.pieces.NestedUser = found.enabled(ChromiumSandbox)
-			return nil
-		case failed == cgroupsFailed:
-			m.cgroups.close()
-			m.cgroups.parents, m.cgroups.controllerHierarchy, m.cgroups.canKill = nil, nil, false
-			for _, name := range []string{MemoryLimit, ProcessLimit, CgroupKill} {
-				found.disable(name, err)
-			}
-			continue
-		case failed == "" && !m.pieces.Mount && !m.pieces.Network: // even a process without namespaces fails
-			return fmt.Errorf("canary: %w", err)
-		case failed == "" && m.pieces.Mount:
-			failed = MountNamespace
-		case failed == "":
-			failed = NetworkNamespace
-		}
-		found.disable(failed, advise(failed, err))
-	}
-	return errors.New("canary results are inconsistent")
+// namespacePieces are the pieces that a host allows together or not at all.
+func namespacePieces() []string {
+	return []string{PIDNamespace, NetworkNamespace, MountNamespace, PrivateFiles}
 }
 
-// applyDependencies switches off pieces that depend on another piece that is
-// off.
-func (m *Manager) applyDependencies(found findings) {
-	if !m.pieces.Mount {
-		reason := fmt.Errorf("needs a mount namespace: %s", found[MountNamespace])
-		for _, name := range []string{PrivateFiles, PIDNamespace} {
-			found.disable(name, reason)
+// probe finds out which pieces this host supports. A canary goes without a separate list of
+// processes, Chromium's sandbox and control groups where the host denies them. Where it
+// denies the namespaces, a second canary goes without them too.
+func (m *Manager) probe(ctx context.Context, start Start, found findings) error {
+	m.pieces = isolationParts{Namespaces: true, SharedProc: !found.enabled(ProcessList), User: !canMount()}
+	for _, name := range namespacePieces() {
+		if !found.enabled(name) {
+			m.withoutNamespaces(found, name, errors.New(found[name]))
+			break
 		}
-		m.pieces.Private, m.pieces.PID = false, false
 	}
-	if m.pieces.SharedProc && !m.pieces.Private {
-		found.disable(PIDNamespace, fmt.Errorf("needs private files, or: %s", found[ProcessList]))
-		m.pieces.PID = false
+	answer, err := m.canary(ctx, start, found)
+	if err != nil && m.pieces.Namespaces && ctx.Err() == nil {
+		m.withoutNamespaces(found, answer.FailedPiece, advise(PIDNamespace, err))
+		answer, err = m.canary(ctx, start, found)
 	}
-	if !m.pieces.PID {
-		found.disable(ProcessList, fmt.Errorf("needs a PID namespace: %s", found[PIDNamespace]))
-		m.pieces.SharedProc = false
+	if err != nil {
+		return fmt.Errorf("canary: %w", err)
 	}
+	for name, text := range answer.Denied {
+		found.disable(name, advise(name, errors.New(text)))
+	}
+	m.pieces.SharedProc = !found.enabled(ProcessList)
+	return nil
+}
+
+// withoutNamespaces switches the namespaces off, because one piece is missing or, with "",
+// all are.
+func (m *Manager) withoutNamespaces(found findings, missing string, err error) {
+	m.pieces.Namespaces = false
+	if missing != "" {
+		found.disable(missing, err)
+		err = fmt.Errorf("needs %s: %w", missing, err)
+	}
+	for _, name := range namespacePieces() {
+		found.disable(name, err)
+	}
+	found.disable(ProcessList, fmt.Errorf("needs %s: %s", PIDNamespace, found[PIDNamespace]))
 }
 
 // advise adds what an operator can do to the error of a piece.
@@ -106,71 +87,38 @@ func advise(piece string, err error) error {
 	return fmt.Errorf("%w: %s", err, advice)
 }
 
-// canary creates and sets up a sandbox without a program. It returns the piece
-// that failed, if known.
-func (m *Manager) canary(ctx context.Context, start Start) (a response, failed string, err error) {
+// canary creates and sets up a sandbox without a program.
+func (m *Manager) canary(ctx context.Context, start Start, found findings) (answer response, err error) {
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
-	sandbox, err := m.NewSandbox()
+	sandbox, err := m.newSandbox(baseConfig{isolationParts: m.pieces, Canary: true})
 	if err != nil {
-		return a, cgroupsFailed, err
+		return answer, err
 	}
-	defer sandbox.Close()
+	var groupErr error
+	defer func() {
+		sandbox.Close()
+		if groupErr != nil {
+			m.cgroups.disable(found, groupErr)
+		}
+	}()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return a, "", err
+		return answer, err
 	}
 	defer null.Close()
 	cmd := sandbox.Command(null, null, nil)
 	end, err := start(cmd)
 	if err != nil {
-		return a, m.deniedNamespace(start), err
+		return answer, err
 	}
 	defer end()
-	if err := sandbox.ProcessStarted(cmd.Process.Pid); err != nil {
-		return a, cgroupsFailed, err
-	}
-	o := setupRequest{UID: -1, Dir: "/", Canary: true}
+	groupErr = sandbox.ProcessStarted(cmd.Process.Pid)
+	request := setupRequest{UID: -1, Dir: "/"}
 	if os.Geteuid() == 0 {
-		o.UID = 65534
+		request.UID = 65534
 	}
-	a, err = sandbox.request(ctx, o)
-	return a, a.FailedPiece, err
-}
-
-// deniedNamespace finds the namespace that prevents a process from starting; ""
-// if unknown.
-func (m *Manager) deniedNamespace(start Start) string {
-	for _, without := range []struct {
-		piece string
-		has   bool
-		fewer func(*isolationParts)
-	}{
-		{NetworkNamespace, m.pieces.Network, func(p *isolationParts) { p.Network = false }},
-		{PIDNamespace, m.pieces.PID, func(p *isolationParts) { p.PID = false }},
-	} {
-		fewer := m.pieces
-		without.fewer(&fewer)
-		if without.has && m.canStart(start, fewer) {
-			return without.piece
-		}
-	}
-	return ""
-}
-
-// canStart reports whether a process can be started with these pieces.
-func (m *Manager) canStart(start Start, with isolationParts) bool {
-	sandbox, err := m.newSandbox(with)
-	if err != nil {
-		return false
-	}
-	defer sandbox.Close()
-	end, err := start(sandbox.Command(nil, nil, nil))
-	if err != nil {
-		return false
-	}
-	end()
-	return true
+	return sandbox.request(ctx, request)
 }
 
 // canMount reports whether the worker can create namespaces without a user

@@ -1,8 +1,10 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,21 +21,35 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 		return
 	}
 	const nobody = "setpriv --reuid 61998 --regid 61998 --clear-groups "
+	everything := sandbox.Pieces()
+	exhausted := func(limit string) string { // of a user namespace
+		return "exec " + nobody + "unshare --user --map-current-user --keep-caps sh -c 'echo 0 >/proc/sys/user/" + limit +
+			` && exec setpriv --ambient-caps=-all --inh-caps=-all "$0" "$@"' "$0" "$@"`
+	}
 	for name, tc := range map[string]struct {
-		host string // shell script that execs the worker, "$0"
-		off  []string
+		host   string // shell script that execs the worker, "$0"
+		starts int    // processes that tell the worker what the host allows
+		off    []string
+		reason string // a pattern of a piece and the reason why it is off
 	}{
-		"nothing":                    {`exec "$0" "$@"`, nil},
-		"root without CAP_SYS_ADMIN": {`exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, nil},
+		"nothing":                    {host: `exec "$0" "$@"`, starts: 1},
+		"root without CAP_SYS_ADMIN": {host: `exec setpriv --bounding-set=-sys_admin --inh-caps=-all "$0" "$@"`, starts: 1},
 		"a masked /proc": {
-			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`,
-			[]string{sandbox.UserID, sandbox.ProcessList, sandbox.CgroupKill},
+			`mount -t tmpfs none /proc/sys && exec ` + nobody + `"$0" "$@"`, 1,
+			[]string{sandbox.UserID, sandbox.ProcessList, sandbox.CgroupKill}, "processList: mount /proc: .*systempaths=unconfined",
 		},
-		"no user namespaces for an unprivileged worker": {
-			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, // the kernel denies user namespaces in a chroot
-			[]string{sandbox.UserID, sandbox.PIDNamespace, sandbox.ProcessList, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles, sandbox.ChromiumSandbox, sandbox.ProcessLimit, sandbox.MemoryLimit, sandbox.CgroupKill},
+		"no user namespaces, because of a chroot": {
+			`mkdir root && mount --rbind / root && exec chroot root ` + nobody + `"$0" "$@"`, 2, everything,
+			"sandbox: browsers cannot create user namespaces: operation not permitted",
 		},
-		"control groups": {hideControlGroups, []string{sandbox.ProcessLimit, sandbox.CgroupKill}},
+		"no user namespaces, because of a setting": {
+			exhausted("max_user_namespaces"), 2, everything, "sandbox: .*: user.max_user_namespaces is 0: set it to 10000 or more on the host",
+		},
+		"no mount namespaces": {
+			exhausted("max_mnt_namespaces"), 2,
+			slices.DeleteFunc(slices.Clone(everything), func(name string) bool { return name == sandbox.ChromiumSandbox }), "processList: needs pidNamespace: ",
+		},
+		"control groups": {hideControlGroups, 1, []string{sandbox.ProcessLimit, sandbox.CgroupKill}, "cgroupKill: .*no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")
@@ -46,8 +62,13 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 					off = append(off, name)
 				}
 			}
-			slices.Sort(tc.off)
-			if slices.Sort(off); !slices.Equal(off, tc.off) {
+			if tc.reason != "" && !regexp.MustCompile("off "+tc.reason).MatchString(out) {
+				t.Errorf("no reason is %q", tc.reason)
+			}
+			if !strings.Contains(out, fmt.Sprintf("starts %d\n", tc.starts)) {
+				t.Errorf("the worker did not start %d processes", tc.starts)
+			}
+			if !slices.Equal(off, tc.off) {
 				t.Errorf("disabled pieces are %v, want %v:\n%s", off, tc.off, out)
 			}
 			t.Logf("%s", out)
@@ -84,6 +105,7 @@ func TestHelperRestrictedHost(t *testing.T) {
 		return // runs only as part of the test above
 	}
 	h := open(t, nil)
+	t.Logf("starts %d", h.starts)
 	for _, p := range h.Report().Missing() {
 		t.Logf("off %s: %s", p.Name, p.Reason)
 	}

@@ -72,22 +72,25 @@ type Mount struct {
 }
 
 // NewSandbox creates a sandbox. The caller then starts the command of Command.
-func (m *Manager) NewSandbox() (*Sandbox, error) { return m.newSandbox(m.pieces) }
+func (m *Manager) NewSandbox() (*Sandbox, error) {
+	return m.newSandbox(baseConfig{isolationParts: m.pieces})
+}
 
 // NewOfflineSandbox creates a sandbox for a program that needs no network, not even a loopback.
 func (m *Manager) NewOfflineSandbox() (*Sandbox, error) {
-	with := m.pieces
-	with.Offline = true
-	return m.newSandbox(with)
+	base := baseConfig{isolationParts: m.pieces}
+	base.Offline = true
+	return m.newSandbox(base)
 }
 
-func (m *Manager) newSandbox(with isolationParts) (*Sandbox, error) {
+func (m *Manager) newSandbox(base baseConfig) (*Sandbox, error) {
 	conn, childConn, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	r := &Sandbox{manager: m, pieces: with, conn: conn, childConn: childConn}
-	if err := send(context.Background(), conn, baseConfig{isolationParts: with, Disk: m.opts.Disk, WorkerUID: os.Geteuid(), WorkerGID: os.Getegid()}); err != nil { // the socket buffer is empty: this does not block
+	r := &Sandbox{manager: m, pieces: base.isolationParts, conn: conn, childConn: childConn}
+	base.Disk, base.WorkerUID, base.WorkerGID = m.opts.Disk, os.Geteuid(), os.Getegid()
+	if err := send(context.Background(), conn, base); err != nil { // the socket buffer is empty: this does not block
 		r.Close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -115,14 +118,8 @@ func (s *Sandbox) Command(read, write, stderr *os.File) *exec.Cmd {
 // sysProcAttr returns the namespaces that a process starts in.
 func (p isolationParts) sysProcAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{}
-	if p.Mount {
-		a.Cloneflags |= unix.CLONE_NEWNS
-	}
-	if p.PID {
-		a.Cloneflags |= unix.CLONE_NEWPID
-	}
-	if p.Network {
-		a.Cloneflags |= unix.CLONE_NEWNET
+	if p.Namespaces {
+		a.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWNS
 	}
 	if !p.inUserNamespace() {
 		return a
@@ -169,10 +166,10 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 	o := setupRequest{
 		UID: l.UID, Program: l.Program, Args: append([]string{l.Program}, l.Args...), Env: l.Env,
 		Proxy: l.Proxy, Dir: l.Dir, Timezone: l.Timezone, Window: l.Display != "",
-		SetuidHelper: !s.pieces.NestedUser && hasSetuidHelper(l.Program), Limits: l.Limits,
+		Limits: l.Limits,
 	}
 	o.Limits.Processes = int64(s.manager.processes)
-	if !s.pieces.Private {
+	if !s.pieces.Namespaces {
 		o.Writable = l.Writable
 		if l.Files != "" {
 			o.Writable = append(slices.Clip(o.Writable), l.Files)
@@ -222,7 +219,7 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 	case len(files) != s.pieces.descriptorCount():
 		return a, fmt.Errorf("sandbox: received %d descriptors", len(files))
 	}
-	if s.pieces.Private {
+	if s.pieces.Namespaces {
 		s.root, files = files[0], files[1:]
 		if s.etc, err = openRoot(files[0]); err != nil {
 			return a, err
@@ -374,10 +371,3 @@ func (s *Sandbox) TimezoneDir() (inode uint64, err error) {
 }
 
 var errNoPrivateFiles = errors.New("the sandbox has no private files")
-
-// hasSetuidHelper reports whether a build includes a setuid sandbox helper.
-func hasSetuidHelper(program string) bool {
-	var st unix.Stat_t
-	err := unix.Stat(filepath.Join(filepath.Dir(program), "chrome-sandbox"), &st)
-	return err == nil && st.Uid == 0 && st.Mode&unix.S_ISUID != 0
-}

@@ -28,7 +28,7 @@ var (
 		"/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/fonts", "/etc/gtk-3.0", "/etc/mime.types", "/etc/os-release", "/etc/locale.alias",
 		"/etc/vulkan", "/etc/glvnd", "/etc/drirc", "/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome",
 	}
-	// Visible only where the sandbox uses the host's network.
+	// Visible only to a launch without namespaces, which uses the host's network.
 	nameFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
 	cacheDirs = []string{"/var/cache/fontconfig"} // without this cache, each start scans all fonts
@@ -52,7 +52,7 @@ func (r *setupRequest) setupMounts() (dirs []int, err error) {
 		r.refreshHostFiles,
 		r.bindFiles,
 		r.linkDownloads,
-		r.disableSetuid,
+		disableSetuid,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (r *setupRequest) writeTimezone() error {
 // base setup. Most programs replace a file in /etc instead of writing to it.
 func (r *setupRequest) refreshHostFiles() error {
 	var trees []clonedMount
-	for _, path := range r.hostPaths() {
+	for _, path := range hostPaths() {
 		now, gone := os.Stat(path)
 		shown, missing := os.Stat(newRoot + path)
 		if missing == nil {
@@ -196,12 +196,8 @@ func (r *setupRequest) linkDownloads() error {
 	return nil
 }
 
-// disableSetuid mounts everything nosuid, unless Chromium's setuid helper is
-// needed.
-func (r *setupRequest) disableSetuid() error {
-	if r.SetuidHelper {
-		return nil
-	}
+// disableSetuid mounts everything nosuid.
+func disableSetuid() error {
 	err := unix.MountSetattr(unix.AT_FDCWD, newRoot, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID})
 	if err != nil {
 		return &pieceError{PrivateFiles, fmt.Errorf("set mounts nosuid: %w", err)}

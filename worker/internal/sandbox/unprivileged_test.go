@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,21 +61,20 @@ func TestReport_ListsPiecesWithReasons(t *testing.T) {
 }
 
 func TestOpen_KeepsOtherPiecesWhenOneIsDisabled(t *testing.T) {
-	depend := map[string][]string{
-		sandbox.PIDNamespace:   {sandbox.ProcessList},
-		sandbox.MountNamespace: {sandbox.PIDNamespace, sandbox.ProcessList, sandbox.PrivateFiles},
-	}
-	if os.Geteuid() != 0 { // the worker watches the memory
-		depend[sandbox.PIDNamespace] = append(depend[sandbox.PIDNamespace], sandbox.MemoryLimit)
-		depend[sandbox.MountNamespace] = append(depend[sandbox.MountNamespace], sandbox.MemoryLimit)
+	together := []string{sandbox.PIDNamespace, sandbox.NetworkNamespace, sandbox.MountNamespace, sandbox.PrivateFiles}
+	dependent := []string{sandbox.ProcessList}
+	if os.Geteuid() != 0 { // limits without control groups
+		dependent = append(dependent, sandbox.MemoryLimit, sandbox.ProcessLimit)
 	}
 	all := open(t, nil).Report()
-	for _, piece := range []string{sandbox.PIDNamespace, sandbox.ProcessList, sandbox.MountNamespace, sandbox.PrivateFiles,
-		sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill} {
+	for _, piece := range append([]string{sandbox.ProcessList, sandbox.MemoryLimit, sandbox.ProcessLimit, sandbox.CgroupKill}, together...) {
 		h := open(t, func(o *sandbox.Options) { o.Disabled = []string{piece} })
 		want := len(all.Missing())
 		if all.On(piece) {
-			want += 1 + len(depend[piece])
+			want++
+		}
+		if slices.Contains(together, piece) {
+			want += len(together) - 1 + len(dependent)
 		}
 		if report := h.Report(); report.On(piece) || len(report.Missing()) != want {
 			t.Errorf("without %s: %+v", piece, report)

@@ -38,20 +38,18 @@ const (
 type setupRequest struct {
 	baseConfig `json:"-"`
 
-	UID          int // -1 is the worker's own
-	Program      string
-	Args         []string
-	Env          []string
-	Dir          string
-	Timezone     string   // "" is the host's
-	Binds        []Mount  // host files
-	Writable     []string // the launch's directories and files, if files are not private
-	Readable     []string // further host files, if files are not private
-	Window       bool     // shares memory with the X server
-	Proxy        int      // port where the browser expects its proxy
-	SetuidHelper bool     // Chromium's setuid helper is needed
-	Canary       bool     // also tries user namespaces
-	Limits       Limits
+	UID      int // -1 is the worker's own
+	Program  string
+	Args     []string
+	Env      []string
+	Dir      string
+	Timezone string   // "" is the host's
+	Binds    []Mount  // host files
+	Writable []string // the launch's directories and files, if files are not private
+	Readable []string // further host files, if files are not private
+	Window   bool     // shares memory with the X server
+	Proxy    int      // port where the browser expects its proxy
+	Limits   Limits
 }
 
 // privateDescriptors is the number of descriptors of directories: /, /etc and data.
@@ -60,7 +58,7 @@ const privateDescriptors = 3
 // descriptorCount returns how many descriptors come with the response to a setup
 // request.
 func (p *isolationParts) descriptorCount() (n int) {
-	if p.Private {
+	if p.Namespaces {
 		n += privateDescriptors
 	}
 	if p.connects() {
@@ -71,10 +69,10 @@ func (p *isolationParts) descriptorCount() (n int) {
 
 // response says that the sandbox is ready, or what failed.
 type response struct {
-	FailedPiece        string // piece, or "" if unknown
-	Error              string // "" on success
-	Errno              int    // errno of Error, if any
-	UserNamespaceError string // of a canary: why user namespaces are denied
+	FailedPiece string            // piece, or "" if unknown
+	Error       string            // "" on success
+	Errno       int               // errno of Error, if any
+	Denied      map[string]string // of a canary: the errors of the pieces that it goes without, by name
 }
 
 func (a response) err() error {
