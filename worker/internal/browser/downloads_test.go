@@ -70,7 +70,7 @@ func awaitFile(t *testing.T, b *browser.Browser, name string, state files.State)
 // TestDownloads_AreCaptured downloads with clients that ask for paths, in a new context,
 // and after clients that have made settings have left.
 func TestDownloads_AreCaptured(t *testing.T) {
-	for name, without := range map[string][]string{"isolated": nil, "without private files": {sandbox.PrivateFiles}} {
+	for name, without := range map[string][]string{"isolated": nil, "without namespaces": {sandbox.PrivateFiles}} {
 		t.Run(name, func(t *testing.T) {
 			r, site := newIsolatedFixture(t, without...), newDownloadSite(t)
 			b := r.launch(t, r.spec("captured"))
@@ -79,6 +79,9 @@ func TestDownloads_AreCaptured(t *testing.T) {
 			got := awaitFile(t, b, "without settings.bin", files.Complete)
 			if got.Size != 1000 || got.Origin != site || got.Source != files.Download || got.Path != "" {
 				t.Errorf("got %+v", got)
+			}
+			if !r.isolated {
+				return // its debugging port is Chromium's own
 			}
 			for i, behavior := range []string{"allow", "allowAndName", "default"} {
 				c := dial(t, b)
@@ -168,7 +171,7 @@ func TestDownloads_EndAtQuota(t *testing.T) {
 // TestUploads_AreReadable checks an upload in a file input, and that the browser cannot
 // change it.
 func TestUploads_AreReadable(t *testing.T) {
-	for name, without := range map[string][]string{"isolated": nil, "without private files": {sandbox.PrivateFiles}} {
+	for name, without := range map[string][]string{"isolated": nil, "without namespaces": {sandbox.PrivateFiles}} {
 		t.Run(name, func(t *testing.T) {
 			r := newIsolatedFixture(t, without...).withShell(t)
 			b := r.launch(t, r.spec("uploads"))

@@ -103,50 +103,46 @@ func commandLine(pid int) string {
 }
 
 func TestStartDriver_ReachesOnlyItsBrowser(t *testing.T) {
-	for name, without := range map[string][]string{"isolated": nil, "without private files": {sandbox.PrivateFiles}} {
-		t.Run(name, func(t *testing.T) {
-			r := newIsolatedFixture(t, without...)
-			if !r.SupportsDrivers() {
-				t.Fatal("this host has no network namespaces; these tests need them")
-			}
-			b := r.launch(t, r.spec("driven"))
-			d := r.startDriver(t, b)
-			client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) }}}
-			defer client.CloseIdleConnections()
-			answer, err := client.Post("http://127.0.0.1:9515/session", "application/json",
-				strings.NewReader(`{"capabilities":{"alwaysMatch":{"goog:chromeOptions":{"debuggerAddress":"`+browser.DriverBrowser+`"}}}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := io.ReadAll(answer.Body)
-			_ = answer.Body.Close()
-			if err != nil || !bytes.Contains(text, []byte(`"browserVersion":"`+r.build.Version)) {
-				t.Errorf("the session: %s %v", text, err)
-			}
-			if _, err := http.Get("http://127.0.0.1:9515/status"); err == nil {
-				t.Error("the host reaches chromedriver")
-			}
-			assertFilesChecked(t, client, text)
-			if n := len(r.drivers(b)); n != 1 {
-				t.Errorf("%d chromedrivers run as the browser's user", n)
-			}
-			d.Close()
-			select {
-			case <-b.Done():
-				t.Error("the browser has ended with chromedriver")
-			default:
-			}
-			second := r.startDriver(t, b)
-			if err := b.Kill(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			<-second.Done()
-			if _, err := b.StartDriver(t.Context(), "/nonexistent"); !errors.Is(err, browser.ErrEnded) {
-				t.Errorf("a start after the end: %v", err)
-			}
-			r.assertNoLeaks(t)
-		})
+	r := newIsolatedFixture(t)
+	if !r.SupportsDrivers() {
+		t.Fatal("this host has no network namespaces; these tests need them")
 	}
+	b := r.launch(t, r.spec("driven"))
+	d := r.startDriver(t, b)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.Dial(ctx) }}}
+	defer client.CloseIdleConnections()
+	answer, err := client.Post("http://127.0.0.1:9515/session", "application/json",
+		strings.NewReader(`{"capabilities":{"alwaysMatch":{"goog:chromeOptions":{"debuggerAddress":"`+browser.DriverBrowser+`"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil || !bytes.Contains(text, []byte(`"browserVersion":"`+r.build.Version)) {
+		t.Errorf("the session: %s %v", text, err)
+	}
+	if _, err := http.Get("http://127.0.0.1:9515/status"); err == nil {
+		t.Error("the host reaches chromedriver")
+	}
+	assertFilesChecked(t, client, text)
+	if n := len(r.drivers(b)); n != 1 {
+		t.Errorf("%d chromedrivers run as the browser's user", n)
+	}
+	d.Close()
+	select {
+	case <-b.Done():
+		t.Error("the browser has ended with chromedriver")
+	default:
+	}
+	second := r.startDriver(t, b)
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-second.Done()
+	if _, err := b.StartDriver(t.Context(), "/nonexistent"); !errors.Is(err, browser.ErrEnded) {
+		t.Errorf("a start after the end: %v", err)
+	}
+	r.assertNoLeaks(t)
 }
 
 // assertFilesChecked sends chromedriver keys for a file input: a path that the browser

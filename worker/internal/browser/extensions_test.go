@@ -66,10 +66,10 @@ func TestExtensions_LoadedBeforeTheFirstPage(t *testing.T) {
 		newFixture func(*testing.T) *fixture
 		headful    bool
 	}{
-		"isolated":              {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
-		"isolated, headful":     {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, headful: true},
-		"without private files": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }},
-		"without anything":      {newFixture: newFixture},
+		"isolated":           {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }},
+		"isolated, headful":  {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t) }, headful: true},
+		"without namespaces": {newFixture: func(t *testing.T) *fixture { return newIsolatedFixture(t, sandbox.PrivateFiles) }},
+		"without anything":   {newFixture: newFixture},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := test.newFixture(t)

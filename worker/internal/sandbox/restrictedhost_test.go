@@ -49,7 +49,7 @@ func TestOpen_DisablesOnlyDeniedPieces(t *testing.T) {
 			exhausted("max_mnt_namespaces"), 2,
 			slices.DeleteFunc(slices.Clone(everything), func(name string) bool { return name == sandbox.ChromiumSandbox }), "processList: needs pidNamespace: ",
 		},
-		"control groups": {hideControlGroups, 1, []string{sandbox.ProcessLimit, sandbox.CgroupKill}, "cgroupKill: .*no such file or directory"},
+		"control groups": {hideControlGroups, 1, []string{sandbox.ProcessLimit, sandbox.CgroupKill}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := runOnHost(t, tc.host, "TestHelperRestrictedHost")
