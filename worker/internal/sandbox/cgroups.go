@@ -6,63 +6,43 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// unified is the name of the cgroup v2 hierarchy. The v1 hierarchies are named
-// after their controllers.
-const unified = "unified"
-
-// cgroupManager creates a control group for each launch, below a parent group of
-// the worker in each hierarchy in use.
+// cgroupManager creates a control group of version 2 for each launch, below a parent
+// group of the worker.
 type cgroupManager struct {
-	parents             map[string]string // directories, by hierarchy
-	controllerHierarchy map[string]string // hierarchy by controller; missing if unavailable
-	canKill             bool              // the kernel supports cgroup.kill
-	guard               *guard            // kills all groups when the worker ends; nil without canKill
-	opts                Options
-	stateFile           string // records the parents for the next worker
+	parent      string          // directory; "" where there are no control groups
+	controllers map[string]bool // that the groups of launches have
+	canKill     bool            // the kernel supports cgroup.kill
+	guard       *guard          // kills all groups when the worker ends; nil without canKill
+	opts        Options
+	stateFile   string // records the parent for the next worker
 }
 
 // openCgroupManager removes the groups of an earlier worker, creates the parent
-// groups and finds out which limits they support.
+// group and finds out what its groups support.
 func openCgroupManager(state string, opts Options, found findings) (*cgroupManager, error) {
-	g := &cgroupManager{
-		parents: map[string]string{}, controllerHierarchy: map[string]string{}, opts: opts, stateFile: filepath.Join(state, ".cgroups"),
-	}
-	h := readHierarchies()
+	g := &cgroupManager{controllers: map[string]bool{}, opts: opts, stateFile: filepath.Join(state, ".cgroups")}
 	hash := sha256.Sum256([]byte(state))
-	name := fmt.Sprintf("svc-%x", hash[:6])
-	g.sweep(h, name)
-	if found.enabled(CgroupKill) {
-		if err := g.openKill(h, name); err != nil {
-			found.disable(CgroupKill, err)
-		}
-	}
-	for piece, controller := range map[string]string{MemoryLimit: memoryController, ProcessLimit: pidsController} {
-		if !found.enabled(piece) {
-			continue
-		}
-		if err := g.openLimit(h, name, controller); err != nil {
-			found.disable(piece, err)
-		}
-	}
-	if len(g.parents) == 0 {
-		return g, nil
-	}
-	trial, err := g.newCgroup()
+	own, err := ownGroup()
+	parent := filepath.Join(own, fmt.Sprintf("svc-%x", hash[:6]))
+	parents := g.readStateFile()
 	if err == nil {
-		err = trial.remove()
+		parents = append(parents, parent)
+	}
+	g.sweep(parents)
+	if err == nil {
+		err = g.open(own, parent, found)
 	}
 	if err != nil {
 		g.disable(found, err)
 		return g, nil
 	}
-	raw, err := json.Marshal(slices.Collect(maps.Values(g.parents)))
+	raw, err := json.Marshal([]string{g.parent})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +51,7 @@ func openCgroupManager(state string, opts Options, found findings) (*cgroupManag
 	}
 	// Started last, so that no failure leaks the guard and it does not block moving processes between groups.
 	if g.canKill {
-		guard, err := startGuard(g.parents[unified])
+		guard, err := startGuard(g.parent)
 		if err != nil {
 			found.disable(CgroupKill, err)
 		}
@@ -80,83 +60,61 @@ func openCgroupManager(state string, opts Options, found findings) (*cgroupManag
 	return g, nil
 }
 
-// openKill creates the parent in the v2 hierarchy and checks that the kernel
-// supports cgroup.kill.
-func (g *cgroupManager) openKill(h hierarchies, name string) error {
-	if err := g.createParent(unified, h.unified, name); err != nil {
-		return err
+// open creates the parent below the worker's own group, finds out what groups support, and
+// creates one as for a launch.
+func (g *cgroupManager) open(own, parent string, found findings) error {
+	if !found.enabled(CgroupKill) && !found.enabled(MemoryLimit) && !found.enabled(ProcessLimit) {
+		return errors.New("switched off")
 	}
-	if _, err := os.Stat(filepath.Join(g.parents[unified], "cgroup.kill")); err != nil {
-		return errors.New("the kernel does not support cgroup.kill (Linux 5.14 or later does)")
-	}
-	g.canKill = true
-	return nil
-}
-
-// openLimit creates a parent whose groups have the controller.
-func (g *cgroupManager) openLimit(h hierarchies, name, controller string) error {
-	if first := h.v1[controller]; first != "" {
-		if err := g.createParent(controller, first, name); err != nil {
-			return err
-		}
-		g.controllerHierarchy[controller] = controller
-		return nil
-	}
-	if err := g.createParent(unified, h.unified, name); err != nil {
-		return err
-	}
-	if err := h.enable(controller); err != nil {
-		return err
-	}
-	if err := writeFile(g.parents[unified], "cgroup.subtree_control", "+"+controller); err != nil {
-		return err
-	}
-	g.controllerHierarchy[controller] = unified
-	return nil
-}
-
-// createParent creates the worker's parent group in a hierarchy.
-func (g *cgroupManager) createParent(hierarchy, own, name string) error {
-	if own == "" {
-		return fmt.Errorf("no %s cgroup hierarchy is mounted", hierarchy)
-	}
-	dir := filepath.Join(own, name)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(parent, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("create control group: %w", err)
 	}
-	g.parents[hierarchy] = dir
-	return nil
+	g.parent = parent
+	if _, err := os.Stat(filepath.Join(parent, "cgroup.kill")); err != nil {
+		found.disable(CgroupKill, errors.New("the kernel does not support cgroup.kill (Linux 5.14 or later does)"))
+	}
+	g.canKill = found.enabled(CgroupKill)
+	for piece, controller := range map[string]string{MemoryLimit: memoryController, ProcessLimit: pidsController} {
+		if !found.enabled(piece) {
+			continue
+		}
+		err := enableController(own, controller)
+		if err == nil {
+			err = writeFile(parent, "cgroup.subtree_control", "+"+controller)
+		}
+		if err != nil {
+			found.disable(piece, err)
+		}
+		g.controllers[controller] = err == nil
+	}
+	trial, err := g.newCgroup()
+	if err != nil {
+		return err
+	}
+	return trial.remove()
 }
 
 // newCgroup creates a launch's group with its limits.
 func (g *cgroupManager) newCgroup() (*cgroup, error) {
-	one := &cgroup{dirs: map[string]string{}, manager: g}
-	name := strings.ToLower(rand.Text())[:12]
-	for hierarchy, parent := range g.parents {
-		dir := filepath.Join(parent, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			_ = one.remove()
-			return nil, fmt.Errorf("control group: %w", err)
-		}
-		one.dirs[hierarchy] = dir
+	if g.parent == "" {
+		return &cgroup{manager: g}, nil
 	}
-	if err := one.setLimits(g.opts); err != nil {
-		_ = one.remove()
+	created := &cgroup{manager: g, dir: filepath.Join(g.parent, strings.ToLower(rand.Text())[:12])}
+	err := os.Mkdir(created.dir, 0o755)
+	if err == nil {
+		err = created.setLimits(g.opts)
+	}
+	if err != nil {
+		_ = created.remove()
 		return nil, fmt.Errorf("control group: %w", err)
 	}
-	return one, nil
+	return created, nil
 }
 
 // sweep removes the groups of an earlier worker: those below the parents in its
 // state file, which may differ from this worker's, and those below this worker's
-// parents, in case the file is lost or damaged.
-func (g *cgroupManager) sweep(h hierarchies, name string) {
-	parents := g.readStateFile()
-	for _, own := range append(slices.Collect(maps.Values(h.v1)), h.unified) {
-		if own != "" {
-			parents = append(parents, filepath.Join(own, name))
-		}
-	}
+// parent, in case the file is lost or damaged.
+func (g *cgroupManager) sweep(parents []string) {
 	slices.Sort(parents)
 	for _, parent := range slices.Compact(parents) {
 		g.sweepParent(parent)
@@ -210,20 +168,18 @@ func replaceFile(path string, raw []byte) error {
 // disable switches control groups off. None may have processes.
 func (g *cgroupManager) disable(found findings, err error) {
 	g.close()
-	g.parents, g.controllerHierarchy, g.canKill = nil, nil, false
+	g.parent, g.controllers, g.canKill = "", nil, false
 	for _, name := range []string{MemoryLimit, ProcessLimit, CgroupKill} {
 		found.disable(name, err)
 	}
 }
 
-// close removes the parents. All launches must have ended.
+// close removes the parent. All launches must have ended.
 func (g *cgroupManager) close() {
 	if g.guard != nil {
 		g.guard.stop()
 		g.guard = nil
 	}
-	for _, dir := range g.parents {
-		_ = os.Remove(dir)
-	}
+	_ = os.Remove(g.parent)
 	_ = os.Remove(g.stateFile)
 }

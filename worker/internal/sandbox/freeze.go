@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freezeFile freezes and thaws a group of the v2 hierarchy.
+// freezeFile freezes and thaws a group.
 const freezeFile = "cgroup.freeze"
 
 // A launch whose processes are not stopped after these rounds starts new ones too fast.
@@ -21,11 +21,10 @@ const (
 	stopPause  = 2 * time.Millisecond
 )
 
-// canFreeze reports whether groups can be frozen. In the v1 hierarchy frozen processes
-// cannot be killed, so it is not used.
+// canFreeze reports whether groups can be frozen.
 func (g *cgroupManager) canFreeze() bool {
-	_, err := os.Stat(filepath.Join(g.parents[unified], freezeFile))
-	return g.parents[unified] != "" && err == nil
+	_, err := os.Stat(filepath.Join(g.parent, freezeFile))
+	return g.parent != "" && err == nil
 }
 
 // FreezeSupport returns why sandboxes cannot be frozen on this host; nil if they can.
@@ -62,7 +61,7 @@ func (g *cgroup) setFrozen(frozen bool) error {
 	if frozen {
 		state = "1"
 	}
-	return writeFile(g.dirs[unified], freezeFile, state)
+	return writeFile(g.dir, freezeFile, state)
 }
 
 // stopProcesses stops the processes of the launch by SIGSTOP, which they cannot ignore, until

@@ -19,97 +19,72 @@ const (
 	pidsController   = "pids"
 )
 
-// hierarchies are the worker's own control groups: in the v2 (unified) hierarchy
-// and in the v1 hierarchy of each controller. A path is empty where there is
-// none.
-type hierarchies struct {
-	unified string
-	isRoot  bool              // unified is the root group, which may contain processes and groups
-	v1      map[string]string // by controller
-}
-
-// readHierarchies finds the worker's control groups. All paths are empty when
-// /proc cannot be read.
-func readHierarchies() hierarchies {
+// ownGroup returns the directory of the worker's control group of version 2.
+func ownGroup() (string, error) {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	return parseHierarchies(string(own), string(mounts))
+	if dir := parseOwnGroup(string(own), string(mounts)); dir != "" {
+		return dir, nil
+	}
+	return "", errors.New("no control groups of version 2 are mounted")
 }
 
-// parseHierarchies finds the worker's groups in the contents of
-// /proc/self/cgroup and /proc/self/mountinfo.
-func parseHierarchies(own, mounts string) hierarchies {
-	h := hierarchies{v1: map[string]string{}}
-	paths := map[string]string{} // by controller; "" is the unified hierarchy
+// parseOwnGroup finds the worker's group in the contents of /proc/self/cgroup and
+// /proc/self/mountinfo; "" if there is none.
+func parseOwnGroup(own, mounts string) (dir string) {
+	path := ""
 	for line := range strings.Lines(own) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, _ := strings.Cut(rest, ":")
-		for name := range strings.SplitSeq(controllers, ",") {
-			paths[name] = path
+		if rest, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found {
+			path = rest
 		}
 	}
 	for line := range strings.Lines(mounts) {
 		fields := strings.Fields(line)
 		dash := slices.Index(fields, "-")
-		if dash < 5 || len(fields) < dash+4 {
+		if path == "" || dash < 5 || len(fields) < dash+2 || fields[dash+1] != "cgroup2" {
 			continue
 		}
-		root, point, kind, options := fields[3], fields[4], fields[dash+1], strings.Split(fields[dash+3], ",")
-		at := func(controller string) string {
-			path, ok := paths[controller]
-			below, shown := strings.CutPrefix(path, strings.TrimSuffix(root, "/"))
-			if !ok || !shown {
-				return ""
-			}
-			return filepath.Join(point, below)
-		}
-		if kind == "cgroup2" {
-			h.unified = at("")
-		}
-		for _, controller := range []string{memoryController, pidsController} {
-			if kind == "cgroup" && slices.Contains(options, controller) {
-				h.v1[controller] = at(controller)
-			}
+		root, point := fields[3], fields[4]
+		if below, shown := strings.CutPrefix(path, strings.TrimSuffix(root, "/")); shown {
+			dir = filepath.Join(point, below)
 		}
 	}
-	_, err := os.Stat(filepath.Join(h.unified, "cgroup.type"))
-	h.isRoot = h.unified != "" && errors.Is(err, os.ErrNotExist)
-	return h
+	return dir
 }
 
-// enable enables a controller for the children of the worker's v2 group. Except
+// enableController enables a controller for the children of the worker's group. Except
 // for the root group, a group with controllers enabled for children must not
 // contain processes. The worker then moves to a leaf group, if its group is
 // delegated and has no other processes.
-func (h hierarchies) enable(controller string) error {
-	if !slices.Contains(readFields(filepath.Join(h.unified, "cgroup.controllers")), controller) {
+func enableController(own, controller string) error {
+	if !slices.Contains(readFields(filepath.Join(own, "cgroup.controllers")), controller) {
 		return fmt.Errorf("the worker's control group does not have the controller %s", controller)
 	}
-	if slices.Contains(readFields(filepath.Join(h.unified, "cgroup.subtree_control")), controller) {
+	if slices.Contains(readFields(filepath.Join(own, "cgroup.subtree_control")), controller) {
 		return nil
 	}
-	if !h.isRoot {
-		if err := h.moveToLeaf(); err != nil {
+	if _, err := os.Stat(filepath.Join(own, "cgroup.type")); !errors.Is(err, os.ErrNotExist) { // not the root group
+		if err := moveToLeaf(own); err != nil {
 			return err
 		}
 	}
-	return writeFile(h.unified, "cgroup.subtree_control", "+"+controller)
+	return writeFile(own, "cgroup.subtree_control", "+"+controller)
 }
 
 // moveToLeaf moves the worker into a leaf of its group.
-func (h hierarchies) moveToLeaf() error {
-	if !h.delegated() {
+func moveToLeaf(own string) error {
+	if !delegated(own) {
 		return errors.New("the service manager has not delegated the worker's control group: set Delegate=yes")
 	}
 	self := strconv.Itoa(os.Getpid())
-	present := readFields(filepath.Join(h.unified, "cgroup.procs"))
+	present := readFields(filepath.Join(own, "cgroup.procs"))
 	if len(present) == 0 {
 		return nil // already moved
 	}
 	if !slices.Equal(present, []string{self}) {
 		return errors.New("the worker shares its control group with other processes")
 	}
-	leaf := filepath.Join(h.unified, "svc-worker")
+	leaf := filepath.Join(own, "svc-worker")
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -118,13 +93,13 @@ func (h hierarchies) moveToLeaf() error {
 
 // delegated reports whether the worker may manage its group: systemd has set the
 // delegate attribute, or systemd is not running.
-func (h hierarchies) delegated() bool {
+func delegated(own string) bool {
 	if _, err := os.Stat("/run/systemd/system"); err != nil {
 		return true
 	}
 	mark := make([]byte, 1)
 	for _, name := range []string{"trusted.delegate", "user.delegate"} {
-		if n, err := unix.Getxattr(h.unified, name, mark); err == nil && n == 1 && mark[0] == '1' {
+		if n, err := unix.Getxattr(own, name, mark); err == nil && n == 1 && mark[0] == '1' {
 			return true
 		}
 	}

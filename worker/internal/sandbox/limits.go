@@ -10,7 +10,7 @@ import (
 type Limits struct {
 	Memory    int64 // address space, in bytes
 	File      int64 // size of a file that it writes, in bytes
-	Processes int64 // processes and threads in its user namespace; see hasProcessLimits
+	Processes int64 // processes and threads of its user in its user namespace; see hasProcessLimits
 	Niceness  int   // lowers its priority
 }
 

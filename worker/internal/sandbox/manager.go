@@ -87,7 +87,8 @@ func Open(ctx context.Context, opts Options, state string, start Start) (*Manage
 		m.cgroups.close()
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if !found.enabled(ProcessLimit) && !slices.Contains(opts.Disabled, ProcessLimit) && m.pieces.inUserNamespace() && hasProcessLimits() {
+	ownUser := os.Geteuid() == 0 || m.pieces.inUserNamespace() && hasProcessLimits()
+	if !found.enabled(ProcessLimit) && !slices.Contains(opts.Disabled, ProcessLimit) && ownUser {
 		m.processes = opts.Processes
 		delete(found, ProcessLimit)
 	}

@@ -53,10 +53,9 @@ func (m *Manager) withoutNamespaces(found findings, missing string, err error) {
 		found.disable(missing, err)
 		err = fmt.Errorf("needs %s: %w", missing, err)
 	}
-	for _, name := range namespacePieces() {
+	for _, name := range append(namespacePieces(), ProcessList) {
 		found.disable(name, err)
 	}
-	found.disable(ProcessList, fmt.Errorf("needs %s: %s", PIDNamespace, found[PIDNamespace]))
 }
 
 // advise adds what an operator can do to the error of a piece.

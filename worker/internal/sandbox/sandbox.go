@@ -270,10 +270,8 @@ func (s *Sandbox) Data() *os.Root { return s.data }
 func (s *Sandbox) Root() *os.File { return s.root }
 
 // Exec makes the waiting process exec the program and returns when it has. onOOM
-// is called when the kernel kills a process because of the launch's memory
-// limit, and to end a launch whose memory the worker watches.
+// is called to end a launch whose memory the worker watches.
 func (s *Sandbox) Exec(ctx context.Context, onOOM func()) error {
-	s.cgroup.watchOOM(onOOM)
 	s.manager.watch.add(s, onOOM)
 	if err := send(ctx, s.conn, "go"); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
