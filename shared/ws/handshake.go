@@ -137,8 +137,8 @@ func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, e
 }
 
 // TakeOver takes over the client's connection and sends the server's answer to the client,
-// with the headers set on w. prepare is called before the client gets the answer, and can
-// replace the connection; nil: no call.
+// with the headers set on w. prepare is called before the client gets the answer; nil: no
+// call.
 func (u *Upstream) TakeOver(w http.ResponseWriter, prepare func(client *Raw)) (*Raw, error) {
 	return takeOver(w, u.answer, prepare)
 }

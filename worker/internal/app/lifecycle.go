@@ -164,7 +164,6 @@ func (w *worker) closeParts() {
 	if w.relay != nil {
 		_ = w.relay.Close()
 	}
-	w.loop.Close()
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	w.endRecordings(canceled)

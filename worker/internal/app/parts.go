@@ -25,7 +25,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/bundle"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/extension"
 	"github.com/browser-svc/svc/worker/internal/files"
 	"github.com/browser-svc/svc/worker/internal/fileserver"
@@ -82,7 +81,6 @@ type worker struct {
 
 	web        *echo.Echo
 	options    httpd.Options
-	loop       *eventloop.Loop // of relay and sockets
 	relay      *devtools.Service
 	logs       *pagelog.Service
 	recordings *recording.Service

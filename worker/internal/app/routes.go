@@ -21,7 +21,6 @@ import (
 	"github.com/browser-svc/svc/shared/webapp"
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/fileserver"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/mcp"
@@ -64,11 +63,8 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.contract = document.ContractVersion()
 	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	if w.loop, err = eventloop.New(); err != nil {
-		return err
-	}
 	w.relay = devtools.New(devtools.Options{
-		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: config.resume(), Loop: w.loop,
+		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: config.resume(),
 	})
 	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
 	gates := access.New(access.Options{
@@ -81,7 +77,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 	w.sockets = launchsock.New(launchsock.Options{
-		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Loop: w.loop, Recording: server.RecordingOf,
+		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
 	})
 	w.sockets.Register(w.web)
 	w.mcp = mcp.New(mcp.Options{

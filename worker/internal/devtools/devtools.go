@@ -16,7 +16,6 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -34,7 +33,6 @@ type Options struct {
 	End     func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Logs    Logs                                             // the console messages of browsers
 	Resume  resume.Options                                   // for connections that outlive their sockets
-	Loop    *eventloop.Loop                                  // reads the relayed connections; optional
 }
 
 // Service serves the routes and owns the relayed connections.
@@ -46,14 +44,13 @@ type Service struct {
 	tasks     *taskGroup
 	resumable *resume.Connections
 	logs      Logs
-	loop      *eventloop.Loop
 	sockets   atomic.Int64 // CDP sockets of clients
 }
 
 // New returns a Service. The caller must call Close.
 func New(o Options) *Service {
 	return &Service{
-		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs, loop: o.Loop,
+		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs,
 		chromium: newChromium(), tasks: newTaskGroup(), resumable: resume.New(o.Resume),
 	}
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/activity"
 	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/resume"
 	"github.com/browser-svc/svc/worker/internal/ticket"
 )
@@ -99,9 +98,8 @@ func newTestServerWithResume(t testing.TB, public string, options resume.Options
 	w.tickets = ticket.New(w.clock)
 	w.tickets.Begin(launch)
 	address := access.NewAddress(base)
-	loop := newLoop(t)
 	w.Service = devtools.New(devtools.Options{
-		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Resume: options, Loop: loop,
+		Links: access.Links{Address: address, Tokens: w.tickets}, Tickets: w.tickets, Resume: options,
 		End: func(_ context.Context, launchID string) error { w.ended <- launchID; return nil },
 	})
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.NewJSONHandler(w.log, nil))})
@@ -121,16 +119,6 @@ func newTestServerWithResume(t testing.TB, public string, options resume.Options
 		server.Close()
 	})
 	return w
-}
-
-func newLoop(t testing.TB) *eventloop.Loop {
-	t.Helper()
-	loop, err := eventloop.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(loop.Close)
-	return loop
 }
 
 // documentGuard returns a guard that validates requests against the worker's API document.

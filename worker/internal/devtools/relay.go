@@ -60,7 +60,6 @@ func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Ha
 		if err != nil {
 			return err
 		}
-		client.Conn, up.Conn = s.loop.Adopt(client.Conn, up.Conn)
 		defer func() { _ = client.Conn.Close() }()
 		defer v.Activity.Watch(client.Conn)()
 		s.sockets.Add(1)

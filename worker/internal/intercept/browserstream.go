@@ -2,7 +2,6 @@ package intercept
 
 import (
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -34,7 +33,6 @@ type BrowserStream struct {
 	mu            sync.Mutex
 	frames        frameTracker
 	pending       []byte // frames to send after the browser's current message
-	unsent        []byte // bytes of the browser that come before all others
 	closed        bool   // a close frame was sent
 	closeAccepted bool   // by the browser
 	endAwaited    bool   // BeforeEnd was called
@@ -69,38 +67,12 @@ func (o *BrowserStream) write(parts ...[]byte) (err error) {
 		o.endAwaited = true
 		o.BeforeEnd(o.closeAccepted)
 	}
-	if len(o.unsent) > 0 {
-		parts = append([][]byte{o.unsent}, parts...)
-		o.unsent = nil
-	}
 	if len(parts) == 1 {
 		_, err = o.conn.Write(parts[0])
 		return err
 	}
 	all := net.Buffers(parts)
 	_, err = all.WriteTo(o.conn)
-	return err
-}
-
-// remaining returns the missing bytes of the current payload.
-func (o *BrowserStream) remaining() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.frames.remaining
-}
-
-// forwardPayload forwards n bytes of the current payload, copied by the kernel. No
-// message can be inserted meanwhile.
-func (o *BrowserStream) forwardPayload(from io.Reader, n int64) error {
-	moved, err := io.CopyN(o.conn, from, n)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.frames.skip(moved)
-	o.closed = o.closed || err != nil
-	if err == nil && o.frames.atMessageBoundary() && len(o.pending) > 0 {
-		err = o.write(o.pending)
-		o.pending = nil
-	}
 	return err
 }
 
@@ -160,16 +132,7 @@ func (o *BrowserStream) Run(up *ws.Raw) error {
 	if err := o.forward(up.Early); err != nil {
 		return err
 	}
-	if from, to, ok := polled(up.Conn, o.conn); ok {
-		return o.runPolled(from, to)
-	}
-	buffer := make([]byte, bufferSize)
-	for {
-		if n := o.remaining(); n >= passthroughThreshold {
-			if err := o.forwardPayload(up.Conn, n); err != nil {
-				return err
-			}
-		}
+	for buffer := newBuffer(); ; {
 		n, err := up.Conn.Read(buffer)
 		if n > 0 {
 			if failed := o.forward(buffer[:n]); failed != nil {
@@ -179,5 +142,6 @@ func (o *BrowserStream) Run(up *ws.Raw) error {
 		if err != nil {
 			return err
 		}
+		buffer = grow(buffer, n)
 	}
 }

@@ -3,7 +3,6 @@ package intercept
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 
@@ -24,8 +23,7 @@ const (
 	// handler gets one more byte of a longer message.
 	MaxWorkerMessage = 16 << 10
 
-	bufferSize           = 64 << 10
-	passthroughThreshold = 128 << 10 // the kernel copies the rest of payloads of this size
+	minBuffer, maxBuffer = 4 << 10, 64 << 10 // of reads, in bytes
 )
 
 // ErrBrowserClosed means that the browser accepts no more data.
@@ -249,43 +247,18 @@ func (b *ClientStream) endMessage() (err error) {
 // Closing reports whether the client has sent a close frame.
 func (b *ClientStream) Closing() bool { return b.closing.Load() }
 
-// passthrough returns how much of the current payload can be forwarded unread.
-func (b *ClientStream) passthrough() int64 {
-	if !b.inPayload || b.frame.Control() || b.recipient != forBrowser {
-		return 0
-	}
-	return b.frame.Payload - b.offset
-}
-
 // Run forwards what the client sends until it disconnects, and returns why it ended:
 // io.EOF, ErrBrowserClosed, wsframe.ErrProtocol or another error of a connection.
 func (b *ClientStream) Run(client *ws.Raw) error {
 	if err := b.process(client.Early); err != nil {
 		return err
 	}
-	if from, to, ok := polled(client.Conn, b.browser); ok {
-		return b.runPolled(from, to)
-	}
-	buffer := make([]byte, bufferSize)
-	for {
+	for buffer := newBuffer(); ; {
 		if !b.held.empty() {
 			if err := b.hold(client.Conn, buffer); err != nil {
 				return err
 			}
 			continue
-		}
-		if n := b.passthrough(); n >= passthroughThreshold {
-			moved, err := io.CopyN(b.browser, client.Conn, n)
-			b.offset += moved
-			if err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%w: %w", ErrBrowserClosed, err) // or the client closed, which cannot be distinguished here
-			}
-			if err != nil {
-				return err
-			}
-			if err := b.endFrame(); err != nil {
-				return err
-			}
 		}
 		n, err := client.Conn.Read(buffer)
 		if failed := b.process(buffer[:n]); failed != nil {
@@ -294,5 +267,17 @@ func (b *ClientStream) Run(client *ws.Raw) error {
 		if err != nil {
 			return err
 		}
+		buffer = grow(buffer, n)
 	}
+}
+
+func newBuffer() []byte { return make([]byte, minBuffer) }
+
+// grow returns a larger buffer if a read of n bytes has filled it: most connections carry
+// only short messages.
+func grow(buffer []byte, n int) []byte {
+	if n < len(buffer) || n >= maxBuffer {
+		return buffer
+	}
+	return make([]byte, 2*n)
 }

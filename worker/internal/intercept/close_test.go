@@ -60,30 +60,22 @@ func TestBrowserStream_HoldsEndUntilItIsRecorded(t *testing.T) {
 		"refusal":               {frame(`{"id":1,"error":{"code":-32000,"message":"no"}}`), false, false},
 		"event":                 {frame(event), false, false},
 	} {
-		for _, forward := range []func(o *BrowserStream, to *limited, p []byte) error{
-			func(o *BrowserStream, _ *limited, p []byte) error { return o.forward(p) },
-			func(o *BrowserStream, to *limited, p []byte) error { // as runPolled
-				handled, _, err := o.tryForward(to, p)
-				return errors.Join(err, o.forward(p[handled:]))
-			},
-			func(o *BrowserStream, to *limited, p []byte) error { // an answer of the worker comes between
-				handled, _, err := o.tryForward(to, p)
-				return errors.Join(err, o.Send(nil), o.forward(p[handled:]))
-			},
+		for _, interrupt := range []func(o *BrowserStream) error{
+			func(*BrowserStream) error { return nil },
+			func(o *BrowserStream) error { return o.Send([]byte("{}")) }, // an answer of the worker comes before
 		} {
 			s := (&fixture{Calls: New(Options{})}).connect()
 			if bytes.Contains(tc.sent, []byte(`"id":1`)) {
 				s.send(t, `{"id":1,"method":"Browser.close"}`, 100, 100)
 			}
-			to, calls := &limited{accepts: 1 << 20}, 0
-			s.out.conn = to
+			calls := 0
 			s.out.BeforeEnd = func(closeAccepted bool) {
-				if calls++; bytes.Contains(to.Bytes(), tc.sent) || closeAccepted != tc.closeAccepted {
-					t.Errorf("%s: before the record, the client got %q; accepted: %v", name, to.Bytes(), closeAccepted)
+				if calls++; bytes.Contains(s.toUser.Bytes(), tc.sent) || closeAccepted != tc.closeAccepted {
+					t.Errorf("%s: before the record, the client got %q; accepted: %v", name, s.toUser.Bytes(), closeAccepted)
 				}
 			}
-			if err := forward(s.out, to, tc.sent); err != nil || !bytes.Contains(to.Bytes(), tc.sent) || calls > 1 || (calls == 1) != tc.holds {
-				t.Errorf("%s: the client got %q, %v, after %d calls", name, to.Bytes(), err, calls)
+			if err := errors.Join(interrupt(s.out), s.out.forward(tc.sent)); err != nil || !bytes.Contains(s.toUser.Bytes(), tc.sent) || calls > 1 || (calls == 1) != tc.holds {
+				t.Errorf("%s: the client got %q, %v, after %d calls", name, s.toUser.Bytes(), err, calls)
 			}
 		}
 	}

@@ -98,10 +98,3 @@ func (t *frameTracker) endMessage() {
 		t.observe(t.message)
 	}
 }
-
-// skip records that n bytes of the current payload were copied elsewhere.
-func (t *frameTracker) skip(n int64) { t.remaining -= n }
-
-// observes reports whether observe may be called. It is not called for an answer to a call
-// that was made later than the answer was read.
-func (t *frameTracker) observes() bool { return t.collecting || t.awaited != nil && t.awaited() }

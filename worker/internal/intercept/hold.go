@@ -43,6 +43,7 @@ func (b *ClientStream) hold(client net.Conn, buffer []byte) error {
 		if err != nil && n == 0 {
 			return err
 		}
+		buffer = grow(buffer, n)
 	}
 }
 

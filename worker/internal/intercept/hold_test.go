@@ -215,7 +215,7 @@ func TestClientStream_StopsReadingWhenMuchIsHeld(t *testing.T) {
 // TestClientStream_NoticesEndOfClient checks that the end of a held client is noticed,
 // also when its socket is not read any more, and drops its messages.
 func TestClientStream_NoticesEndOfClient(t *testing.T) {
-	for name, size := range map[string]int{"little is held": 1, "much is held": maxHeld + bufferSize} {
+	for name, size := range map[string]int{"little is held": 1, "much is held": maxHeld + maxBuffer} {
 		for _, frame := range []bool{false, true} {
 			f := newFixture()
 			asking, other := f.relay(t), f.relay(t)

@@ -29,7 +29,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/launchsock"
 	"github.com/browser-svc/svc/worker/internal/report"
@@ -124,13 +123,8 @@ func (w *fixture) serve(t testing.TB, log *slog.Logger) {
 	server := httptest.NewUnstartedServer(nil)
 	w.address = server.Listener.Addr().String()
 	server.Listener = listener{server.Listener, w}
-	loop, err := eventloop.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(loop.Close)
 	w.Service = launchsock.New(launchsock.Options{
-		Launches: w.launches, Parse: parse, Logger: log, Loop: loop, Recording: func(session.Session) *workerapi.Recording { return nil },
+		Launches: w.launches, Parse: parse, Logger: log, Recording: func(session.Session) *workerapi.Recording { return nil },
 		Links: access.Links{Address: access.NewAddress(&url.URL{Scheme: "http", Host: w.address}), Tokens: w.tickets},
 	})
 	e := httpd.New(httpd.Options{Logger: log})

@@ -32,7 +32,6 @@ type relay struct {
 // prepare connects both sides, before the client knows that its browser runs.
 func (r *relay) prepare(client *ws.Raw) {
 	r.client = client
-	client.Conn, r.up.Conn = r.Loop.Adopt(client.Conn, r.up.Conn)
 	r.connection = r.running.Browser.Calls().Connect()
 	r.in, r.out = r.connection.Streams(client, r.up)
 	r.in.Answer = r.answerer(r.out, r.launched)

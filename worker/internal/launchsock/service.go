@@ -23,7 +23,6 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/eventloop"
 	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -54,7 +53,6 @@ type Options struct {
 	// Recording returns the recording of a session; nil without one.
 	Recording func(session.Session) *workerapi.Recording
 	Logger    *slog.Logger
-	Loop      *eventloop.Loop // reads the relayed connections; optional
 }
 
 // Service answers /launch and owns its connections.

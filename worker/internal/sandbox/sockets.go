@@ -75,15 +75,11 @@ func (s *socketPool) close() {
 	s.free = nil
 }
 
-// pooledConn is a connection into a sandbox. It embeds *net.TCPConn so that
-// io.Copy can use splice.
+// pooledConn is a connection into a sandbox.
 type pooledConn struct {
 	*net.TCPConn
 	release func()
 }
-
-// Unwrap returns the socket, for package eventloop.
-func (c *pooledConn) Unwrap() *net.TCPConn { return c.TCPConn }
 
 // Close implements net.Conn.
 func (c *pooledConn) Close() error {
