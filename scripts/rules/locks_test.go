@@ -22,7 +22,7 @@ var allowedLocks = map[string]string{
 	"worker/internal/extension.Store.mu":                "constant work on small files: the index of the directory",
 	"worker/internal/files.Launch.mu":                   "the files of one launch: content and index change together",
 	"worker/internal/files.Store.hashing":               "serializes checksums",
-	"worker/internal/intercept.BrowserStream.mu":        "serializes writes to a client; the last one waits for the record of an end",
+	"worker/internal/intercept.browserStream.mu":        "serializes writes to a client; the last one waits for the record of an end",
 	"worker/internal/launch.Service.mu":                 "the channel of a waiting launch has space for its answer",
 	"worker/internal/mcp.browser.mu":                    "sends without waiting for the answer",
 	"worker/internal/profiledata.Handle.mu":             "serializes save and restore of one launch",

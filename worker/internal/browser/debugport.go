@@ -203,43 +203,25 @@ func (d *debugPortListener) beginRequest() bool {
 	return true
 }
 
-// upgrade connects a WebSocket to the browser and forwards frames until both sides
-// have ended or the listener is closed.
+// upgrade connects a WebSocket to the browser until either side has ended or the listener
+// is closed.
 func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 	if err := ws.CheckHandshake(r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	connection := d.calls.Connect()
-	defer connection.Close() // after the client's socket
 	up, err := ws.DialUpstream(r.Context(), d.dial, r.Host, r.URL.RequestURI(), r.Header)
 	if err != nil {
 		d.writeError(w, err)
 		return
 	}
-	defer up.Conn.Close()
 	client, err := up.TakeOver(w, nil)
 	if err != nil {
+		_ = up.Conn.Close()
 		d.log.Debug("failed to take over a debugging connection", "error", err)
 		return
 	}
-	defer client.Conn.Close()
-	defer d.watchClient(client.Conn)()
-	defer context.AfterFunc(d.ctx, func() {
-		client.Conn.Close()
-		up.Conn.Close()
-	})()
-	in, out := connection.Streams(client, &up.Raw)
-	var both sync.WaitGroup
-	both.Go(func() {
-		out.SendErrorClose(in.Run(client))
-		up.CloseWrite()
-	})
-	both.Go(func() {
-		_ = out.Run(&up.Raw) // either side may close at any time
-		client.CloseWrite()
-	})
-	both.Wait()
+	intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{Calls: d.calls, Watch: d.watchClient}).Run(d.ctx)
 }
 
 // writeError responds when the browser did not.

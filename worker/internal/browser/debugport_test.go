@@ -210,3 +210,41 @@ func TestDebugPort_RefusesOtherUsers(t *testing.T) {
 		t.Errorf("answered %d, %d requests", status, asked.Load())
 	}
 }
+
+// TestDebugPort_EndsAfterClient checks that a browser that does not close its side holds no connection of a client that
+// has closed its own.
+func TestDebugPort_EndsAfterClient(t *testing.T) {
+	t.Parallel()
+	inside, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { inside.Close() })
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp4", inside.Addr().String())
+	}
+	go func() {
+		conn, err := inside.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+	}()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDebugPortListener(listener, []int{os.Geteuid()}, dial, nil, slog.New(slog.DiscardHandler))
+	d.serve()
+	t.Cleanup(d.close)
+	conn, r := dialDebugPort(t, d)
+	if status, _ := send(t, conn, r, handshake); status != http.StatusSwitchingProtocols {
+		t.Fatalf("a WebSocket got status %d", status)
+	}
+	_ = conn.(*net.TCPConn).CloseWrite()
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("the client got %q, %v", rest, err)
+	}
+}

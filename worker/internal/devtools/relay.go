@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,10 +14,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/access"
 	"github.com/browser-svc/svc/worker/internal/intercept"
 )
-
-// drainTimeout is how long one side's data may take to reach the other after
-// the connection or the browser has ended.
-const drainTimeout = 3 * time.Second
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
 
@@ -55,18 +50,23 @@ func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Ha
 		if err != nil {
 			return err
 		}
-		defer func() { _ = up.Conn.Close() }()
 		client, err := up.TakeOver(c.Response(), nil)
 		if err != nil {
+			_ = up.Conn.Close()
 			return err
 		}
-		defer func() { _ = client.Conn.Close() }()
-		defer v.Activity.Watch(client.Conn)()
 		s.sockets.Add(1)
 		defer s.sockets.Add(-1)
-		connection := v.Calls.Connect()
-		defer connection.Close() // relay has closed the client's socket
-		s.relay(connection, client, &up.Raw, v.Done, beforeEnd(v, kind))
+		awaitEnd := beforeEnd(v, kind)
+		intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{
+			Calls: v.Calls, Done: v.Done, Watch: v.Activity.Watch,
+			End: func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
+				if e != intercept.ClientLeft {
+					awaitEnd(ctx, e == intercept.CloseAccepted)
+				}
+				return 0, ""
+			},
+		}).Run(s.tasks.ctx)
 		return nil
 	}
 }
@@ -92,71 +92,4 @@ func beforeEnd(v access.AuthorizedRequest, kind string) func(ctx context.Context
 			v.AwaitEnd(ctx)
 		}
 	}
-}
-
-// relay forwards frames in both directions until one side, the browser or the
-// worker ends. beforeEnd is called before the client sees the end of the browser's side,
-// unless the client itself has sent a close frame.
-func (s *Service) relay(
-	connection *intercept.Connection, client, up *ws.Raw, browserDone <-chan struct{}, beforeEnd func(ctx context.Context, closeAccepted bool),
-) {
-	in, out := connection.Streams(client, up)
-	ctx, cancel := context.WithCancel(s.tasks.ctx) // ends when the client has left
-	defer cancel()
-	awaitEnd := func(closeAccepted bool) {
-		if closeAccepted || !in.Closing() {
-			beforeEnd(ctx, closeAccepted)
-		}
-	}
-	out.BeforeEnd = awaitEnd
-	ended := make(chan struct{}, 2)
-	go func() {
-		err := in.Run(client)
-		if errors.Is(err, intercept.ErrBrowserClosed) {
-			awaitEnd(false)
-		}
-		cancel()
-		out.SendErrorClose(err)
-		up.CloseWrite()
-		ended <- struct{}{}
-	}()
-	go func() {
-		_ = out.Run(up) // either side may disconnect at any time
-		awaitEnd(false)
-		client.CloseWrite()
-		ended <- struct{}{}
-	}()
-
-	left := 2
-	select {
-	case <-ended:
-		left--
-	case <-browserDone:
-		awaitEnd(false)
-	case <-s.tasks.ctx.Done():
-	}
-	left -= s.drain(ended, left)
-	_ = client.Conn.Close()
-	_ = up.Conn.Close()
-	for range left {
-		<-ended
-	}
-}
-
-// drain waits until this many directions of a relay have ended, for at most drainTimeout.
-// It returns how many have.
-func (s *Service) drain(ended <-chan struct{}, most int) (count int) {
-	patience := time.NewTimer(drainTimeout)
-	defer patience.Stop()
-	for count < most {
-		select {
-		case <-ended:
-			count++
-		case <-patience.C:
-			return count
-		case <-s.tasks.ctx.Done():
-			return count
-		}
-	}
-	return count
 }

@@ -4,29 +4,24 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-const (
-	// maxPending limits the answers, in bytes, that wait for the end of a browser
-	// message.
-	maxPending   = 1 << 20
-	closeTimeout = 3 * time.Second // for a close frame and the data before it
-)
+// maxPending limits the answers, in bytes, that wait for the end of a browser message.
+const maxPending = 1 << 20
 
 // errTooManyAnswers is returned to a client that calls the worker without reading.
 var errTooManyAnswers = errors.New("too many pending answers")
 
-// BrowserStream forwards the browser's frames to the client unchanged, and inserts
+// browserStream forwards the browser's frames to the client unchanged, and inserts
 // the worker's messages between the browser's messages.
-type BrowserStream struct {
-	// BeforeEnd is called once, before the client gets the browser's close frame, or its
+type browserStream struct {
+	// beforeEnd is called once, before the client gets the browser's close frame, or its
 	// answer to Browser.close if it has accepted that. Until it returns, the client gets
 	// nothing. Optional.
-	BeforeEnd func(closeAccepted bool)
+	beforeEnd func(closeAccepted bool)
 
 	conn net.Conn
 
@@ -35,11 +30,11 @@ type BrowserStream struct {
 	pending       []byte // frames to send after the browser's current message
 	closed        bool   // a close frame was sent
 	closeAccepted bool   // by the browser
-	endAwaited    bool   // BeforeEnd was called
+	endAwaited    bool   // beforeEnd was called
 }
 
 // forward forwards bytes of the browser.
-func (o *BrowserStream) forward(p []byte) error {
+func (o *browserStream) forward(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	free, err := o.frames.process(p)
@@ -56,16 +51,16 @@ func (o *BrowserStream) forward(p []byte) error {
 	return err
 }
 
-// mustAwaitEnd reports whether BeforeEnd must be called.
-func (o *BrowserStream) mustAwaitEnd() bool {
-	return o.BeforeEnd != nil && !o.endAwaited && (o.closeAccepted || o.frames.closing)
+// mustAwaitEnd reports whether beforeEnd must be called.
+func (o *browserStream) mustAwaitEnd() bool {
+	return o.beforeEnd != nil && !o.endAwaited && (o.closeAccepted || o.frames.closing)
 }
 
 // write writes to the client. The caller holds the lock.
-func (o *BrowserStream) write(parts ...[]byte) (err error) {
+func (o *browserStream) write(parts ...[]byte) (err error) {
 	if o.mustAwaitEnd() {
 		o.endAwaited = true
-		o.BeforeEnd(o.closeAccepted)
+		o.beforeEnd(o.closeAccepted)
 	}
 	if len(parts) == 1 {
 		_, err = o.conn.Write(parts[0])
@@ -78,7 +73,7 @@ func (o *BrowserStream) write(parts ...[]byte) (err error) {
 
 // Send sends a message of the worker, immediately or after the browser's current
 // message.
-func (o *BrowserStream) Send(message []byte) error {
+func (o *browserStream) Send(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.frames.closing || o.closed {
@@ -94,10 +89,9 @@ func (o *BrowserStream) Send(message []byte) error {
 	return o.write(wsframe.FromServer(wsframe.Text, message))
 }
 
-// SendClose sends a close frame, unless one was sent or the browser stopped within a
-// frame.
-func (o *BrowserStream) SendClose(status uint16, reason string) {
-	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also ends a write that holds the lock
+// sendClose sends a close frame, unless one was sent or the browser stopped within a
+// frame. The write deadline also ends a write that holds the lock.
+func (o *browserStream) sendClose(status uint16, reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || o.frames.closing || !o.frames.atFrameBoundary() {
@@ -107,28 +101,8 @@ func (o *BrowserStream) SendClose(status uint16, reason string) {
 	_ = o.write(wsframe.FromServer(wsframe.Close, wsframe.ClosePayload(status, reason)))
 }
 
-// Drain waits, for a bounded time, until the browser's last bytes are sent to the
-// client.
-func (o *BrowserStream) Drain(fromBrowser <-chan struct{}) {
-	_ = o.conn.SetWriteDeadline(time.Now().Add(closeTimeout))
-	select {
-	case <-fromBrowser:
-	case <-time.After(closeTimeout):
-	}
-}
-
-// SendErrorClose sends a close frame for an error in the client's frames.
-func (o *BrowserStream) SendErrorClose(err error) {
-	switch {
-	case errors.Is(err, wsframe.ErrProtocol):
-		o.SendClose(wsframe.ProtocolError, "")
-	case errors.Is(err, errTooManyAnswers):
-		o.SendClose(wsframe.Policy, "")
-	}
-}
-
 // Run forwards what the browser sends until it disconnects.
-func (o *BrowserStream) Run(up *ws.Raw) error {
+func (o *browserStream) Run(up *ws.Raw) error {
 	if err := o.forward(up.Early); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	own := readMessages(t, stream)
 	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
 		to := &written{}
-		out := &BrowserStream{conn: to}
+		out := &browserStream{conn: to}
 		sent := 0
 		for rest := stream; len(rest) > 0; {
 			n := min(chunk, len(rest))
@@ -102,12 +102,12 @@ func TestBrowserStream_CloseFrameIsCompleteOrNotSent(t *testing.T) {
 		near, far := net.Pipe()
 		got := make(chan []byte, 1)
 		go func() { p, _ := io.ReadAll(far); got <- p }()
-		out := &BrowserStream{conn: near}
+		out := &browserStream{conn: near}
 		if err := out.forward(whole[:n]); err != nil {
 			t.Fatal(err)
 		}
-		out.SendClose(wsframe.Normal, "idle")
-		out.SendClose(wsframe.Normal, "again")
+		out.sendClose(wsframe.Normal, "idle")
+		out.sendClose(wsframe.Normal, "again")
 		near.Close()
 		want := string(whole[:n])
 		if n == 0 || n == len(whole) {

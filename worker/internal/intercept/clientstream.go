@@ -26,20 +26,17 @@ const (
 	minBuffer, maxBuffer = 4 << 10, 64 << 10 // of reads, in bytes
 )
 
-// ErrBrowserClosed means that the browser accepts no more data.
-var ErrBrowserClosed = errors.New("the browser's socket is closed")
+// errBrowserClosed means that the browser accepts no more data.
+var errBrowserClosed = errors.New("the browser's socket is closed")
 
-// ClientStream forwards the client's frames to the browser unchanged, except for
+// clientStream forwards the client's frames to the browser unchanged, except for
 // messages to the worker and intercepted ones. It buffers only as much of a message as
 // it needs to find the recipient.
-type ClientStream struct {
-	// Answer answers a message to the worker; if nil, the browser gets these messages.
-	Answer func(message []byte) error
-	// OnClose is called for a close frame, before the browser receives it; optional.
-	OnClose func()
-
+type clientStream struct {
 	browser net.Conn
 	calls   *Connection
+	answer  func(message []byte) Answer // to a message to the worker; nil: the browser gets these messages
+	onClose func()                      // called for a close frame, before the browser receives it; optional
 
 	head      []byte // of an incomplete header
 	frame     wsframe.Header
@@ -54,11 +51,11 @@ type ClientStream struct {
 	out       []byte  // bytes for the browser from the last read
 	held      backlog // what the client has sent during a handover
 
-	closing atomic.Bool // the client has sent a close frame
+	hasLeft atomic.Bool // the client has sent a close frame, or what it sends has ended
 }
 
 // process processes the next bytes of the client and forwards the browser's part.
-func (b *ClientStream) process(p []byte) error {
+func (b *clientStream) process(p []byte) error {
 	b.out = b.out[:0]
 	for len(p) > 0 {
 		if b.atMessageStart() && b.calls.Held() != nil {
@@ -88,19 +85,19 @@ func (b *ClientStream) process(p []byte) error {
 }
 
 // flush sends the bytes for the browser.
-func (b *ClientStream) flush() error {
+func (b *clientStream) flush() error {
 	if len(b.out) == 0 {
 		return nil
 	}
 	if _, err := b.browser.Write(b.out); err != nil {
-		return fmt.Errorf("%w: %w", ErrBrowserClosed, err)
+		return fmt.Errorf("%w: %w", errBrowserClosed, err)
 	}
 	return nil
 }
 
 // readHeader reads as much of a header as there is and returns the number of bytes
 // read.
-func (b *ClientStream) readHeader(p []byte) (int, error) {
+func (b *clientStream) readHeader(p []byte) (int, error) {
 	had := len(b.head)
 	b.head = append(b.head, p[:min(len(p), wsframe.MaxHeader-had)]...)
 	h, size, err := wsframe.ReadHeader(b.head)
@@ -131,7 +128,7 @@ func (b *ClientStream) readHeader(p []byte) (int, error) {
 }
 
 // bufferOrForward buffers bytes of a message or forwards them.
-func (b *ClientStream) bufferOrForward(raw []byte) {
+func (b *clientStream) bufferOrForward(raw []byte) {
 	switch b.recipient {
 	case forBrowser:
 		b.out = append(b.out, raw...)
@@ -140,7 +137,7 @@ func (b *ClientStream) bufferOrForward(raw []byte) {
 	}
 }
 
-func (b *ClientStream) readPayload(p []byte) {
+func (b *clientStream) readPayload(p []byte) {
 	if b.frame.Control() {
 		b.control = append(b.control, p...)
 		return
@@ -161,7 +158,7 @@ func (b *ClientStream) readPayload(p []byte) {
 
 // unmask unmasks as much of p, at this offset of the payload, as is needed next, and
 // returns how much of p is done with.
-func (b *ClientStream) unmask(p []byte, at int64) int {
+func (b *clientStream) unmask(p []byte, at int64) int {
 	n, limit := len(p), 0
 	switch b.recipient {
 	case undecided:
@@ -178,7 +175,7 @@ func (b *ClientStream) unmask(p []byte, at int64) int {
 
 // classifyMessage looks for the method of an undecided message. It looks again only when much
 // more of the message has arrived.
-func (b *ClientStream) classifyMessage() {
+func (b *clientStream) classifyMessage() {
 	b.nextLook = len(b.unmasked) + len(b.unmasked)/8
 	v := b.calls.classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
 	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxUndecided) {
@@ -188,8 +185,8 @@ func (b *ClientStream) classifyMessage() {
 }
 
 // setRecipient sets the recipient of a message.
-func (b *ClientStream) setRecipient(v recipient) {
-	if v == forWorker && b.Answer == nil {
+func (b *clientStream) setRecipient(v recipient) {
+	if v == forWorker && b.answer == nil {
 		v = forBrowser
 	}
 	b.recipient = v
@@ -203,7 +200,7 @@ func (b *ClientStream) setRecipient(v recipient) {
 }
 
 // endFrame handles the end of a frame.
-func (b *ClientStream) endFrame() error {
+func (b *clientStream) endFrame() error {
 	b.inPayload = false
 	if b.frame.Control() {
 		// The browser has received nothing of a buffered message, so this can go first.
@@ -221,12 +218,12 @@ func (b *ClientStream) endFrame() error {
 }
 
 // endMessage handles the end of a message.
-func (b *ClientStream) endMessage() (err error) {
+func (b *clientStream) endMessage() (err error) {
 	switch b.recipient {
 	case undecided:
 		b.setRecipient(forBrowser)
 	case forWorker:
-		err = b.Answer(b.unmasked)
+		err = b.calls.reply(b.answer(b.unmasked))
 	case aboutHandover:
 		err = b.calls.answerHandover(b.unmasked)
 	case intercepted:
@@ -244,12 +241,9 @@ func (b *ClientStream) endMessage() (err error) {
 	return err
 }
 
-// Closing reports whether the client has sent a close frame.
-func (b *ClientStream) Closing() bool { return b.closing.Load() }
-
 // Run forwards what the client sends until it disconnects, and returns why it ended:
-// io.EOF, ErrBrowserClosed, wsframe.ErrProtocol or another error of a connection.
-func (b *ClientStream) Run(client *ws.Raw) error {
+// io.EOF, errBrowserClosed, wsframe.ErrProtocol or another error of a connection.
+func (b *clientStream) Run(client *ws.Raw) error {
 	if err := b.process(client.Early); err != nil {
 		return err
 	}

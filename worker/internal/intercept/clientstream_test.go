@@ -63,11 +63,11 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 					}
 				}
 				to, calls := &written{}, 0
-				in := &ClientStream{browser: to, calls: &Connection{}, Answer: func(message []byte) error {
+				in := &clientStream{browser: to, calls: &Connection{}, answer: func(message []byte) Answer {
 					if calls++; string(message) != svcCall {
 						t.Errorf("the worker got %q", message)
 					}
-					return nil
+					return Answer{}
 				}}
 				for p := range slices.Chunk(stream, chunk) {
 					if err := in.process(p); err != nil {
@@ -84,11 +84,11 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 }
 
 func TestClientStream_BoundsBuffer(t *testing.T) {
-	in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func(message []byte) error {
+	in := &clientStream{browser: &written{}, calls: &Connection{}, answer: func(message []byte) Answer {
 		if len(message) != MaxWorkerMessage+1 {
 			t.Errorf("the worker got %d bytes", len(message))
 		}
-		return nil
+		return Answer{}
 	}}
 	feed := func(p []byte) {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestClientStream_RefusesProtocolErrors(t *testing.T) {
 		"a continuation of none":   masked(true, wsframe.Continuation, []byte("x")),
 		"a message within another": append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
-		in := &ClientStream{browser: &written{}, calls: &Connection{}, Answer: func([]byte) error { return nil }}
+		in := &clientStream{browser: &written{}, calls: &Connection{}, answer: func([]byte) Answer { return Answer{} }}
 		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
@@ -136,7 +136,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
 		run := func(chunk int) (to string, calls []string, failed bool) {
 			browser := &written{}
-			in := &ClientStream{browser: browser, calls: &Connection{}, Answer: func(m []byte) error { calls = append(calls, string(m)); return nil }}
+			in := &clientStream{browser: browser, calls: &Connection{}, answer: func(m []byte) Answer { calls = append(calls, string(m)); return Answer{} }}
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
 				if in.process(rest[:n]) != nil {

@@ -60,16 +60,16 @@ func TestBrowserStream_HoldsEndUntilItIsRecorded(t *testing.T) {
 		"refusal":               {frame(`{"id":1,"error":{"code":-32000,"message":"no"}}`), false, false},
 		"event":                 {frame(event), false, false},
 	} {
-		for _, interrupt := range []func(o *BrowserStream) error{
-			func(*BrowserStream) error { return nil },
-			func(o *BrowserStream) error { return o.Send([]byte("{}")) }, // an answer of the worker comes before
+		for _, interrupt := range []func(o *browserStream) error{
+			func(*browserStream) error { return nil },
+			func(o *browserStream) error { return o.Send([]byte("{}")) }, // an answer of the worker comes before
 		} {
 			s := (&fixture{Calls: New(Options{})}).connect()
 			if bytes.Contains(tc.sent, []byte(`"id":1`)) {
 				s.send(t, `{"id":1,"method":"Browser.close"}`, 100, 100)
 			}
 			calls := 0
-			s.out.BeforeEnd = func(closeAccepted bool) {
+			s.out.beforeEnd = func(closeAccepted bool) {
 				if calls++; bytes.Contains(s.toUser.Bytes(), tc.sent) || closeAccepted != tc.closeAccepted {
 					t.Errorf("%s: before the record, the client got %q; accepted: %v", name, s.toUser.Bytes(), closeAccepted)
 				}

@@ -30,7 +30,7 @@ const (
 // Connection handles the intercepted calls of one CDP connection. Its methods for
 // messages of the client are called one at a time, as are those for the browser's.
 type Connection struct {
-	// Reply sends an answer of the worker to the client. Streams sets it.
+	// Reply sends an answer of the worker to the client. A Relay sets it.
 	Reply func(answer []byte) error
 
 	calls   *Calls
@@ -60,12 +60,12 @@ type awaitedCall struct {
 	userContexts []string // nil for all
 }
 
-// Streams returns the streams of a relay: what the client sends, and what the browser
+// streams returns the streams of a relay: what the client sends, and what the browser
 // sends.
-func (n *Connection) Streams(client, browser *ws.Raw) (*ClientStream, *BrowserStream) {
-	out := &BrowserStream{conn: client.Conn}
+func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserStream) {
+	out := &browserStream{conn: client.Conn}
 	n.Reply = out.Send
-	in := &ClientStream{browser: browser.Conn, calls: n}
+	in := &clientStream{browser: browser.Conn, calls: n}
 	out.frames.awaited = n.awaits
 	out.frames.observe = func(message []byte) { out.closeAccepted = n.observe(message) || out.closeAccepted }
 	return in, out

@@ -56,14 +56,14 @@ func newFixture() *fixture {
 // socket is a connection over streams.
 type socket struct {
 	*Connection
-	in                *ClientStream
-	out               *BrowserStream
+	in                *clientStream
+	out               *browserStream
 	toBrowser, toUser *written
 }
 
 func (f *fixture) connect() *socket {
 	s := &socket{Connection: f.Connect(), toBrowser: &written{}, toUser: &written{}}
-	s.in, s.out = s.Streams(&ws.Raw{Conn: s.toUser}, &ws.Raw{Conn: s.toBrowser})
+	s.in, s.out = s.streams(&ws.Raw{Conn: s.toUser}, &ws.Raw{Conn: s.toBrowser})
 	return s
 }
 

@@ -25,11 +25,11 @@ const (
 
 // atMessageStart reports whether the next bytes begin a message or a control frame
 // between messages.
-func (b *ClientStream) atMessageStart() bool { return !b.inPayload && !b.inMessage && len(b.head) == 0 }
+func (b *clientStream) atMessageStart() bool { return !b.inPayload && !b.inMessage && len(b.head) == 0 }
 
 // hold keeps what the client sends until the handover ends, and then processes it.
 // Control frames and messages to the worker are handled at once.
-func (b *ClientStream) hold(client net.Conn, buffer []byte) error {
+func (b *clientStream) hold(client net.Conn, buffer []byte) error {
 	for {
 		if err := b.handleHeld(); err != nil || b.held.empty() {
 			return err
@@ -48,7 +48,7 @@ func (b *ClientStream) hold(client net.Conn, buffer []byte) error {
 }
 
 // handleHeld handles the control frames of the client and its messages to the worker.
-func (b *ClientStream) handleHeld() error {
+func (b *clientStream) handleHeld() error {
 	for {
 		m, to, err := b.held.pop()
 		switch {
@@ -65,8 +65,8 @@ func (b *ClientStream) handleHeld() error {
 			err = b.flush()
 		case to == aboutHandover:
 			err = b.calls.answerHandover(m.Payload())
-		case b.Answer != nil:
-			err = b.Answer(m.Payload())
+		case b.answer != nil:
+			err = b.calls.reply(b.answer(m.Payload()))
 		default: // the browser refuses it
 			b.out = append(b.out[:0], m.Raw...)
 			err = b.flush()
@@ -79,7 +79,7 @@ func (b *ClientStream) handleHeld() error {
 
 // readHeld reads from the client until the handover ends. Once much is kept, it only
 // waits.
-func (b *ClientStream) readHeld(held context.Context, client net.Conn, buffer []byte) (int, error) {
+func (b *clientStream) readHeld(held context.Context, client net.Conn, buffer []byte) (int, error) {
 	if len(b.held.raw) >= maxHeld {
 		return 0, awaitEnd(held, client)
 	}
@@ -117,12 +117,12 @@ func awaitEnd(held context.Context, client net.Conn) error {
 }
 
 // forwardControl forwards a control frame.
-func (b *ClientStream) forwardControl(opcode byte, raw []byte) {
+func (b *clientStream) forwardControl(opcode byte, raw []byte) {
 	b.out = append(b.out, raw...)
 	if opcode == wsframe.Close {
-		b.closing.Store(true)
-		if b.OnClose != nil {
-			b.OnClose()
+		b.hasLeft.Store(true)
+		if b.onClose != nil {
+			b.onClose()
 		}
 	}
 }

@@ -29,7 +29,7 @@ type relayed struct {
 	browser   *wsframe.Reader // what the browser gets
 	toRelay   net.Conn        // of the browser
 	ended     chan error      // of the client's direction
-	in        *ClientStream
+	in        *clientStream
 }
 
 // pair returns two connected sockets, which end with the test.
@@ -57,7 +57,7 @@ func (f *fixture) relay(t *testing.T) *relayed {
 	client, clientSide := pair(t)
 	browser, browserSide := pair(t)
 	n := f.Connect()
-	in, out := n.Streams(&ws.Raw{Conn: clientSide}, &ws.Raw{Conn: browserSide})
+	in, out := n.streams(&ws.Raw{Conn: clientSide}, &ws.Raw{Conn: browserSide})
 	r := &relayed{
 		t: t, client: client, toRelay: browser, in: in, ended: make(chan error, 1),
 		fromRelay: wsframe.NewReader(client, false, 1<<24), browser: wsframe.NewReader(browser, true, 1<<24),

@@ -15,7 +15,7 @@
 //     browser.setDownloadBehavior and browser.createUserContext of WebDriver BiDi.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
-//   - Browser.close: the answer is held until the end is recorded (BrowserStream.BeforeEnd),
+//   - Browser.close: the answer is held until the end is recorded (RelayOptions.End),
 //     and the worker may end the browser when it has answered.
 //   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
 //     loads them at the launch.

@@ -24,18 +24,31 @@ const (
 // client has sent a close frame, or has closed the connection, although the worker may not
 // have read that yet. The caller then ends the session. isLeaving must not block.
 func (s *Service) BindClient(launchID uuid.UUID, isLeaving func() bool) {
-	found, ok := s.Sessions.ByLaunch(launchID)
-	if !ok {
-		return
-	}
-	if run, ok := s.lookup(found.ID); ok {
+	if run, ok := s.runningLaunch(launchID); ok {
 		run.clientLeaving.Store(&isLeaving)
 	}
 }
 
-// AwaitEnd waits until the end of a session is recorded whose browser has closed a socket
-// or accepted Browser.close: a client must not see the end before, or its next launch could
-// be refused. It returns false if the browser continues to run or ctx ends first.
+// RequestEnd makes a session end with this reason, unless it ends already. It returns at
+// once: AwaitEnd waits for the end.
+func (s *Service) RequestEnd(launchID uuid.UUID, reason session.EndReason) {
+	if run, ok := s.runningLaunch(launchID); ok {
+		run.requestEnd(reason)
+	}
+}
+
+func (s *Service) runningLaunch(launchID uuid.UUID) (*running, bool) {
+	found, ok := s.Sessions.ByLaunch(launchID)
+	if !ok {
+		return nil, false
+	}
+	return s.lookup(found.ID)
+}
+
+// AwaitEnd waits, for a bounded time, until the end of a session is recorded that is
+// requested, or whose browser has closed a socket or accepted Browser.close: a client must
+// not see the end before, or its next launch could be refused. It returns false if the
+// browser continues to run or ctx ends first.
 func (s *Service) AwaitEnd(ctx context.Context, launchID uuid.UUID) (ended session.Session, ok bool) {
 	found, ok := s.Sessions.ByLaunch(launchID)
 	if !ok {

@@ -56,17 +56,7 @@ type browserURLs struct {
 	PageURL              string `json:"pageUrl"`
 }
 
-// answerer returns the handler for messages to the worker on one connection.
-func (s *Service) answerer(out *intercept.BrowserStream, launched session.Session) func([]byte) error {
-	return func(message []byte) error {
-		answer, err := json.Marshal(s.reply(message, launched))
-		if err != nil {
-			return fmt.Errorf("encode an answer: %w", err)
-		}
-		return out.Send(answer)
-	}
-}
-
+// reply answers a message to the worker.
 func (s *Service) reply(message []byte, launched session.Session) intercept.Answer {
 	var c call
 	if len(message) > intercept.MaxWorkerMessage {

@@ -1,105 +1,83 @@
 package launchsock
 
 import (
-	"errors"
-	"io"
-	"net"
-	"sync"
-	"time"
+	"context"
+	"fmt"
 
+	"github.com/labstack/echo/v4"
+
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/intercept"
-	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/wsframe"
 )
 
-// answerTimeout is how long a browser may take to answer the client's close frame.
-const answerTimeout = 3 * time.Second
-
-// relay is the connection of a client to the browser that it has launched.
-type relay struct {
-	*Service
-	launched   session.Session
-	running    launch.Running
-	keepAlive  bool // the browser outlives the client
-	client, up *ws.Raw
-	connection *intercept.Connection
-	in         *intercept.ClientStream
-	out        *intercept.BrowserStream
-}
-
-// prepare connects both sides, before the client knows that its browser runs.
-func (r *relay) prepare(client *ws.Raw) {
-	r.client = client
-	r.connection = r.running.Browser.Calls().Connect()
-	r.in, r.out = r.connection.Streams(client, r.up)
-	r.in.Answer = r.answerer(r.out, r.launched)
-	r.in.OnClose = func() { _ = r.up.Conn.SetReadDeadline(time.Now().Add(answerTimeout)) }
-	r.out.BeforeEnd = func(closeAccepted bool) { r.end(!closeAccepted && r.in.Closing()) }
-	if !r.keepAlive {
-		r.Launches.BindClient(r.launched.LaunchID, func() bool { return r.in.Closing() || intercept.IsClosed(client.Conn) })
+// upgrade connects to the browser and takes over the client's connection.
+func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session, keepAlive bool) (relay *intercept.Relay, err error) {
+	running, ok := s.Launches.Running(launched.LaunchID)
+	if !ok {
+		return nil, fault.New(fault.Internal, "The browser did not start.")
 	}
-}
-
-// run forwards frames in both directions until the client, the browser or the worker
-// ends, and then ends the rest. The client sees the end of the session when it is recorded.
-func (r *relay) run() {
-	defer r.connection.Close()
-	var copies sync.WaitGroup
-	defer copies.Wait()
-	defer func() { _ = r.up.Conn.Close() }()
-	defer func() { _ = r.client.Conn.Close() }()
-	defer r.running.Activity.Watch(r.client.Conn)()
-
-	fromClient, fromBrowser := make(chan error, 1), make(chan struct{})
-	copies.Go(func() { fromClient <- r.in.Run(r.client) })
-	copies.Go(func() {
-		defer close(fromBrowser)
-		if err := r.out.Run(r.up); !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			r.Logger.Debug("launch socket failed", "launchId", r.launched.LaunchID, "error", err)
+	up, err := ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
+	}
+	prepare := func(client *ws.Raw) {
+		relay = intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{
+			Calls: running.Browser.Calls(), Done: running.Browser.Done(), Watch: running.Activity.Watch,
+			Answer: func(message []byte) intercept.Answer { return s.reply(message, launched) },
+			End: func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
+				return s.end(ctx, e, launched, keepAlive)
+			},
+		})
+		if !keepAlive {
+			s.Launches.BindClient(launched.LaunchID, relay.HasClientLeft)
 		}
-	})
-	var err error
-	select {
-	case err = <-fromClient:
-	case <-fromBrowser:
-	case <-r.running.Browser.Done():
-	case <-r.ctx.Done():
 	}
-	ended, ok := r.end(r.in.Closing() || err != nil && !errors.Is(err, intercept.ErrBrowserClosed))
-	if ok {
-		r.out.Drain(fromBrowser)
+	if _, err := up.TakeOver(c.Response(), prepare); err != nil {
+		_ = up.Conn.Close()
+		return nil, err
 	}
-	r.out.SendErrorClose(err)
-	if ok {
-		r.sendEndReason(ended)
-	}
+	return relay, nil
 }
 
 // end waits until the end of the session is recorded, if the browser ends by itself.
-// Otherwise it ends the session, unless that outlives the client. It returns false if the
-// session continues.
-func (r *relay) end(clientLeft bool) (ended session.Session, ok bool) {
-	if !clientLeft {
-		if ended, ok := r.Launches.AwaitEnd(r.ctx, r.launched.LaunchID); ok {
-			return ended, true
+// Otherwise it ends the session, unless that outlives the client. It returns the close frame
+// with the reason; none if the session continues.
+func (s *Service) end(ctx context.Context, e intercept.Ending, launched session.Session, keepAlive bool) (status uint16, reason string) {
+	if e != intercept.ClientLeft {
+		if ended, ok := s.Launches.AwaitEnd(ctx, launched.LaunchID); ok {
+			return closeFrame(ended)
 		}
 	}
+	request := session.ClientClose
 	switch {
-	case r.ctx.Err() != nil:
-		return r.endBrowser(r.launched, session.Drain)
-	case r.keepAlive:
-		return session.Session{}, false
+	case s.ctx.Err() != nil:
+		request = session.Drain
+	case keepAlive:
+		return 0, ""
 	}
-	return r.endBrowser(r.launched, session.ClientClose)
+	if ended, ok := s.endSession(launched, request); ok {
+		return closeFrame(ended)
+	}
+	return 0, ""
 }
 
-// sendEndReason sends a close frame with the end reason of an ended session.
-func (r *relay) sendEndReason(ended session.Session) {
-	status := uint16(wsframe.Normal)
-	if ended.EndReason == session.Drain {
-		status = wsframe.GoingAway
+// endSession ends a session and waits until that is recorded.
+func (s *Service) endSession(launched session.Session, reason session.EndReason) (ended session.Session, ok bool) {
+	s.Launches.RequestEnd(launched.LaunchID, reason)
+	ended, ok = s.Launches.AwaitEnd(context.Background(), launched.LaunchID)
+	if !ok {
+		s.Logger.Error("the end of a session was not recorded in time", "launchId", launched.LaunchID)
 	}
-	r.out.SendClose(status, string(ended.EndReason))
+	return ended, ok
+}
+
+// closeFrame returns the content of the close frame for an ended session.
+func closeFrame(ended session.Session) (status uint16, reason string) {
+	if ended.EndReason == session.Drain {
+		return wsframe.GoingAway, string(ended.EndReason)
+	}
+	return wsframe.Normal, string(ended.EndReason)
 }

@@ -9,12 +9,10 @@ package launchsock
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -27,19 +25,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// killTimeout bounds how long the end of a connection waits for the end of its
-// browser.
-const killTimeout = 30 * time.Second
-
 // Launches starts and ends browsers.
 type Launches interface {
 	Launch(ctx context.Context, request launch.Request) (session.Session, error)
-	KillLaunch(ctx context.Context, launchID uuid.UUID, reason session.EndReason) (session.Session, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
 	// BindClient makes a session count as ending when isLeaving returns true.
 	BindClient(launchID uuid.UUID, isLeaving func() bool)
-	// AwaitEnd waits until the end of a session is recorded. It returns false if the browser
-	// continues to run or ctx ends first.
+	// RequestEnd makes a session end with this reason, unless it ends already. It does not wait.
+	RequestEnd(launchID uuid.UUID, reason session.EndReason)
+	// AwaitEnd waits, for a bounded time, until the end of a session is recorded. It returns
+	// false if the browser continues to run or ctx ends first.
 	AwaitEnd(ctx context.Context, launchID uuid.UUID) (ended session.Session, ok bool)
 }
 
@@ -119,14 +114,14 @@ func (s *Service) serve(c echo.Context) error {
 	if err != nil {
 		return asked.rename(err)
 	}
-	connection, err := s.upgrade(ctx, c, launched, request.KeepAlive)
+	relay, err := s.upgrade(ctx, c, launched, request.KeepAlive)
 	if err != nil {
-		s.endBrowser(launched, session.ClientClose)
+		s.endSession(launched, session.ClientClose)
 		return err
 	}
 	s.sockets.Add(1)
 	defer s.sockets.Add(-1)
-	connection.run()
+	relay.Run(s.ctx)
 	return nil
 }
 
@@ -144,33 +139,4 @@ func (s *Service) request(r *http.Request) (asked launchRequest, request launch.
 	}
 	request.OrganizationKey = asked.key
 	return asked, request, nil
-}
-
-// upgrade connects to the browser and takes over the client's connection.
-func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session, keepAlive bool) (*relay, error) {
-	running, ok := s.Launches.Running(launched.LaunchID)
-	if !ok {
-		return nil, fault.New(fault.Internal, "The browser did not start.")
-	}
-	up, err := ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
-	}
-	r := &relay{Service: s, launched: launched, running: running, keepAlive: keepAlive, up: &up.Raw}
-	if _, err := up.TakeOver(c.Response(), r.prepare); err != nil {
-		_ = up.Conn.Close()
-		return nil, err
-	}
-	return r, nil
-}
-
-// endBrowser ends a browser whose connection has ended, and waits until that is recorded.
-func (s *Service) endBrowser(launched session.Session, reason session.EndReason) (ended session.Session, ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
-	defer cancel()
-	ended, err := s.Launches.KillLaunch(ctx, launched.LaunchID, reason)
-	if err != nil {
-		s.Logger.Error("failed to end browser", "launchId", launched.LaunchID, "error", err)
-	}
-	return ended, err == nil
 }

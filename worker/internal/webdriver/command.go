@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -16,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/intercept"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -167,31 +167,13 @@ func (s *Service) socket(c echo.Context, d *driverSession) error {
 	if err != nil {
 		return d.unanswered(err)
 	}
-	defer up.Conn.Close()
 	client, err := up.TakeOver(c.Response(), nil)
 	if err != nil {
+		_ = up.Conn.Close()
 		return err
 	}
-	defer client.Conn.Close()
-	defer d.running.Activity.Watch(client.Conn)()
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		client.Conn.Close()
-		up.Conn.Close()
-	})()
-	connection := d.running.Browser.Calls().Connect() // holds commands during a handover
-	in, out := connection.Streams(client, &up.Raw)
-	var copies sync.WaitGroup
-	copies.Go(func() {
-		defer cancel()
-		out.SendErrorClose(in.Run(client))
-	})
-	copies.Go(func() {
-		defer cancel()
-		_ = out.Run(&up.Raw) // either side may close at any time
-	})
-	copies.Wait()
-	connection.Close()
+	intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{
+		Calls: d.running.Browser.Calls(), Done: d.driver.Done(), Watch: d.running.Activity.Watch,
+	}).Run(s.ctx)
 	return nil
 }
