@@ -95,14 +95,14 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		_ = listener.Close()
 		return err
 	}
-	defer func() { _ = pools.close() }()
+	defer func() { _ = pools.closers.Close() }()
 	parts, err := assemble(ctx, config, pools, logger)
 	if err != nil {
 		_ = listener.Close()
 		return err
 	}
 	defer func() {
-		if err := parts.close(); err != nil {
+		if err := parts.closers.Close(); err != nil {
 			logger.Error("failed to close services", "error", err)
 		}
 	}()

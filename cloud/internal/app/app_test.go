@@ -28,12 +28,12 @@ func routed(t *testing.T) (*echo.Echo, httpd.Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pools.close() })
+	t.Cleanup(func() { _ = pools.closers.Close() })
 	parts, err := assemble(t.Context(), config, pools, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = parts.close() })
+	t.Cleanup(func() { _ = parts.closers.Close() })
 	web, options, err := parts.newWebServer(config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

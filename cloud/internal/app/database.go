@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/embedded"
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/program"
 )
 
 // stopTimeout bounds the shutdown of the embedded PostgreSQL.
@@ -23,12 +24,12 @@ const stopTimeout = 15 * time.Second
 // database is a connection to a server, and the embedded server if there is one.
 type database struct {
 	dsn    string
-	owner  *sqlx.DB // of the schema, to migrate it; everything else uses pools
-	kind   string   // for the log
-	server *embedded.Server
+	owner  *sqlx.DB         // of the schema, to migrate it; everything else uses pools
+	kind   string           // for the log
+	server *embedded.Server // nil for DATABASE_URL
 	logger *slog.Logger
 
-	address string // the file with the server's address
+	closers program.Closers
 }
 
 // addressSuffix is appended to the directory of the embedded PostgreSQL to name
@@ -72,7 +73,7 @@ func withDatabase(ctx context.Context, config Config, logger *slog.Logger, use f
 	if err != nil {
 		return err
 	}
-	defer func() { _ = pools.close() }()
+	defer func() { _ = pools.closers.Close() }()
 	return use(pools)
 }
 
@@ -92,6 +93,7 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 		if err != nil {
 			return nil, err
 		}
+		d.closers.AddFunc(d.stopServer)
 		d.kind, dsn = "its own, in "+dir, d.server.DSN()
 		if err := d.writeAddress(dir, dsn); err != nil {
 			d.close()
@@ -104,6 +106,7 @@ func openDatabase(ctx context.Context, config Config, logger *slog.Logger) (*dat
 		return nil, err
 	}
 	d.dsn, d.owner = dsn, pool
+	d.closers.Add(pool.Close)
 	return d, nil
 }
 
@@ -122,6 +125,7 @@ type pools struct {
 	system   *sqlx.DB // sees all organizations; identifies the organization of a request, counts and sweeps
 	launches *sqlx.DB // sees all organizations; for batches of key checks, grants and releases
 	configs  *sqlx.DB // sees one organization in each statement: for the configurations that launches wait for
+	closers  *program.Closers
 }
 
 // The maximum number of connections of a replica. Two replicas stay within
@@ -139,7 +143,7 @@ const (
 const lockTimeout = 5 * time.Second
 
 func (d *database) pools(ctx context.Context) (pools, error) {
-	var p pools
+	p := pools{closers: &program.Closers{}}
 	for _, each := range []struct {
 		pool **sqlx.DB
 		opts pg.Options
@@ -151,30 +155,21 @@ func (d *database) pools(ctx context.Context) (pools, error) {
 	} {
 		pool, err := pg.Open(ctx, d.dsn, each.opts)
 		if err != nil {
-			return pools{}, errors.Join(err, p.close())
+			return pools{}, errors.Join(err, p.closers.Close())
 		}
 		*each.pool = pool
+		p.closers.Add(pool.Close)
 	}
 	return p, nil
 }
 
-// close closes the open pools.
-func (p pools) close() error {
-	var errs []error
-	for _, pool := range []*sqlx.DB{p.tenants, p.system, p.launches, p.configs} {
-		if pool != nil {
-			errs = append(errs, pool.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
 func (d *database) writeAddress(dir, dsn string) error {
-	d.address = dir + addressSuffix
-	if err := os.Remove(d.address); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	address := dir + addressSuffix
+	if err := os.Remove(address); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write the address file of the embedded PostgreSQL: %w", err)
 	}
-	if err := os.WriteFile(d.address, []byte(dsn), 0o600); err != nil {
+	d.closers.Add(func() error { return os.Remove(address) })
+	if err := os.WriteFile(address, []byte(dsn), 0o600); err != nil {
 		return fmt.Errorf("write the address file of the embedded PostgreSQL: %w", err)
 	}
 	return nil
@@ -197,14 +192,10 @@ func (d *database) failure() error {
 	return d.server.Err()
 }
 
-func (d *database) close() {
-	if d.owner != nil {
-		_ = d.owner.Close()
-	}
-	if d.server == nil {
-		return
-	}
-	_ = os.Remove(d.address)
+// close closes what openDatabase has opened.
+func (d *database) close() { _ = d.closers.Close() }
+
+func (d *database) stopServer() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := d.server.Stop(ctx); err != nil {

@@ -50,13 +50,13 @@ func newTestEnv(t testing.TB, environ map[string]string) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pools.close() })
+	t.Cleanup(func() { _ = pools.closers.Close() })
 	h.all = pools.system
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	if h.parts, err = assemble(t.Context(), h.config, pools, logger); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.parts.close() })
+	t.Cleanup(func() { _ = h.parts.closers.Close() })
 	web, _, err := h.parts.newWebServer(h.config, logger)
 	if err != nil {
 		t.Fatal(err)

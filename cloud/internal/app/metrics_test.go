@@ -119,7 +119,7 @@ func TestMetrics_FollowAuthorizes(t *testing.T) {
 
 func TestMetrics_WithoutDatabaseLackWhatItHolds(t *testing.T) {
 	h := newTestEnv(t, nil)
-	if err := h.parts.pools.close(); err != nil {
+	if err := h.parts.pools.closers.Close(); err != nil {
 		t.Fatal(err)
 	}
 	got := h.scrape(t)

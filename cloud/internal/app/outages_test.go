@@ -182,7 +182,7 @@ func (h *testEnv) revoke(t *testing.T, which string) {
 
 func TestHealth_WithoutDatabase(t *testing.T) {
 	h := newTestEnv(t, nil)
-	if err := h.parts.pools.close(); err != nil {
+	if err := h.parts.pools.closers.Close(); err != nil {
 		t.Fatal(err)
 	}
 	a := h.attempt(t, operationsOf(h.document.T())["getCloudHealth"], request{}, "")
@@ -200,7 +200,7 @@ func TestReadiness_WithoutDatabase(t *testing.T) {
 		code  string
 	}{
 		"gone": {func(t *testing.T, h *testEnv) {
-			if err := h.parts.pools.close(); err != nil {
+			if err := h.parts.pools.closers.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}, "database_unreachable"},

@@ -39,6 +39,7 @@ import (
 
 // services are the cloud's services, connected to each other.
 type services struct {
+	closers       program.Closers
 	pools         pools
 	public        *url.URL
 	dashboard     fs.FS // the built dashboard
@@ -65,7 +66,8 @@ type services struct {
 	traces        *tracing.Tracing
 }
 
-func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (*services, error) {
+// assemble creates the services. The caller must close them with closers.
+func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logger) (_ *services, err error) {
 	public, err := config.public()
 	if err != nil {
 		return nil, err
@@ -80,6 +82,11 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		database: database, readiness: newReadiness(database, logger),
 		metrics: newServiceMetrics(),
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.closers.Close())
+		}
+	}()
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
@@ -96,28 +103,38 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	p.usage = usage.New(usage.Options{
 		DB: pools.tenants, System: pools.system, Limits: requestLimits{p.plans}, Clock: clock.System{}, Logger: logger,
 	})
+	p.closers.Add(p.usage.Close)
 	p.retention = &retention.Service{DB: pools.system, Logger: logger, Period: config.Retention}
 	if p.catalog, err = openCatalog(ctx, config, pools.tenants); err != nil {
 		return nil, err
 	}
+	p.closers.Add(p.catalog.Store.Close)
 	if p.traces, err = tracing.Open(ctx, config.Traces, "svc-cloud", program.Version, logger); err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, err
 	}
-	if p.keyVerifier, err = apikey.NewVerifier(ctx, pools.launches, clock.System{}, logger); err != nil {
-		return nil, errors.Join(err, p.close())
+	p.closers.Add(p.closeTraces)
+	if err := p.openLicenses(ctx, logger); err != nil {
+		return nil, err
 	}
-	if p.licenses, err = license.New(ctx, pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
-		BatchDB: pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: retention.Records,
+	return p, p.assembleTenancy(config, logger)
+}
+
+// openLicenses creates the services that check keys and count slots.
+func (p *services) openLicenses(ctx context.Context, logger *slog.Logger) (err error) {
+	if p.keyVerifier, err = apikey.NewVerifier(ctx, p.pools.launches, clock.System{}, logger); err != nil {
+		return err
+	}
+	p.closers.Add(p.keyVerifier.Close)
+	if p.licenses, err = license.New(ctx, p.pools.system, sessionObserver{p.profiles, p.activity}, logger, license.Options{
+		BatchDB: p.pools.launches, Keys: p.keyVerifier, Profiles: launchProfiles{p.profiles}, KnownProfiles: p.profiles, Retention: retention.Records,
 		Metrics: license.NewMetrics(p.metrics.registry),
 	}); err != nil {
-		return nil, errors.Join(err, p.close())
+		return err
 	}
+	p.closers.Add(p.licenses.Close)
 	p.profiles.LiveSessions = p.licenses
 	p.metrics.registry.MustRegister(newStateCollector(p, logger))
-	if err := p.assembleTenancy(config, logger); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	return p, nil
+	return nil
 }
 
 // assembleTenancy creates the services for billing, organizations and accounts.
@@ -162,18 +179,11 @@ const tracesTimeout = 5 * time.Second
 // up to 256 MiB of memory.
 const maxDecryptions = 1
 
-// close closes the services that were opened.
-func (p *services) close() error {
-	errs := []error{p.usage.Close()}
-	if p.licenses != nil {
-		errs = append(errs, p.licenses.Close())
-	}
-	if p.keyVerifier != nil {
-		errs = append(errs, p.keyVerifier.Close())
-	}
+// closeTraces delivers the last traces.
+func (p *services) closeTraces() error {
 	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
 	defer cancel()
-	return errors.Join(append(errs, p.catalog.Store.Close(), p.traces.Close(ctx))...)
+	return p.traces.Close(ctx)
 }
 
 // openSecretBox returns the box that encrypts proxy passwords, queued mail and

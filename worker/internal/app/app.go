@@ -69,7 +69,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer w.startWarmPool(ctx)()
 	defer w.startFileSweep()()
 	defer w.startGarbageCollection(ctx)()
-	defer w.recordingStore.start(ctx)()
+	defer w.startRecordingStore(ctx)()
 	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // parsing the API documents needs far more memory than the result

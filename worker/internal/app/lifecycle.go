@@ -73,7 +73,7 @@ const (
 	reportInterval = 10 * time.Second
 )
 
-// shutdown stops the browsers and delivers reports and traces, each within a timeout.
+// shutdown stops the browsers and delivers reports, each within a timeout.
 func (w *worker) shutdown(logger *slog.Logger) {
 	ctx, cancel := context.WithDeadline(context.Background(), w.saveDeadline())
 	defer cancel()
@@ -82,10 +82,14 @@ func (w *worker) shutdown(logger *slog.Logger) {
 	ctx, cancel = context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	w.reports.Flush(ctx)
-	ctx, cancel = context.WithTimeout(context.Background(), tracesTimeout)
+}
+
+// closeTraces delivers the last traces.
+func (w *worker) closeTraces() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
 	defer cancel()
 	if err := w.traces.Close(ctx); err != nil {
-		logger.Warn("failed to deliver traces at shutdown", "error", err)
+		w.logger.Warn("failed to deliver traces at shutdown", "error", err)
 	}
 }
 
@@ -138,44 +142,10 @@ func (w *worker) reportSaves(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
+// close closes all parts.
 func (w *worker) close(logger *slog.Logger) {
-	w.closeParts()
-	if err := w.launcher.Close(); err != nil {
-		logger.Error("failed to close the browser launcher", "error", err)
+	if err := w.closers.Close(); err != nil {
+		logger.Error("failed to close parts of the worker", "error", err)
 	}
-	w.files.Wait()
 	logger.Info("worker stopped")
-}
-
-// closeParts closes the parts that exist, except the launcher.
-func (w *worker) closeParts() {
-	if w.sockets != nil {
-		w.sockets.Close()
-	}
-	if w.mcp != nil {
-		w.mcp.Close()
-	}
-	if w.drivers != nil {
-		w.drivers.Close()
-	}
-	if w.viewer != nil {
-		_ = w.viewer.Close()
-	}
-	if w.relay != nil {
-		_ = w.relay.Close()
-	}
-	canceled, cancel := context.WithCancel(context.Background())
-	cancel()
-	w.endRecordings(canceled)
-	if w.logs != nil {
-		w.logs.Close()
-	}
-	_ = w.remote.close()
-	_ = w.recordingStore.close()
-	if w.host != nil {
-		w.host.Close()
-	}
-	for _, withdraw := range w.unannounce {
-		withdraw()
-	}
 }

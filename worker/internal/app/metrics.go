@@ -128,7 +128,7 @@ func (w *worker) announcePorts() error {
 		if err != nil {
 			return err
 		}
-		w.unannounce = append(w.unannounce, withdraw)
+		w.closers.AddFunc(withdraw)
 	}
 	return nil
 }

@@ -40,15 +40,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/rest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/ticket"
-	"github.com/browser-svc/svc/worker/internal/view"
-	"github.com/browser-svc/svc/worker/internal/webdriver"
 )
 
 // worker holds the parts of a running worker.
 type worker struct {
-	config Config
-	logger *slog.Logger
-	dir    string // DATA_DIR, absolute
+	config  Config
+	logger  *slog.Logger
+	dir     string // DATA_DIR, absolute
+	closers program.Closers
 
 	machine  cloud.Machine
 	address  access.Address
@@ -62,20 +61,19 @@ type worker struct {
 	extensions *extension.Store
 	sessions   *session.Store
 
-	files      *files.Store
-	host       *host
-	launcher   *browser.Launcher
-	launches   *launch.Service
-	warmPool   *launch.WarmPool
-	tickets    *ticket.Tickets
-	cloud      *cloud.Client
-	reports    *report.Reporter
-	traces     *tracing.Tracing
-	readiness  *httpd.Readiness
-	contract   string // version of the API document
-	metrics    *prometheus.Registry
-	unannounce []func()  // withdraw the announcements of ports
-	drainedAt  time.Time // when SAVE_TIMEOUT began; zero if the web server failed
+	files     *files.Store
+	host      *host
+	launcher  *browser.Launcher
+	launches  *launch.Service
+	warmPool  *launch.WarmPool
+	tickets   *ticket.Tickets
+	cloud     *cloud.Client
+	reports   *report.Reporter
+	traces    *tracing.Tracing
+	readiness *httpd.Readiness
+	contract  string // version of the API document
+	metrics   *prometheus.Registry
+	drainedAt time.Time // when SAVE_TIMEOUT began; zero if the web server failed
 
 	missingScripts atomic.Pointer[[]string] // without a font; nil: unknown
 
@@ -84,14 +82,12 @@ type worker struct {
 	relay      *devtools.Service
 	logs       *pagelog.Service
 	recordings *recording.Service
-	viewer     *view.Service
 
-	recordingStore *recordingStore // nil without RECORDINGS_URL
+	recordingStore *recording.Store // nil without RECORDINGS_URL
 
 	fileServer *fileserver.Service
 	sockets    *launchsock.Service
 	mcp        *mcp.Service
-	drivers    *webdriver.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call
@@ -101,19 +97,20 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if err := w.readConfig(); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.closers.Close())
+		}
+	}()
 	// The launcher comes first: it locks DATA_DIR against other workers.
 	if w.files, err = w.openFiles(); err != nil {
 		return nil, err
 	}
+	w.closers.AddFunc(w.files.Wait)
 	if w.launcher, err = openLauncher(ctx, config, w.dir, w.files, logger); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.closeParts()
-			err = errors.Join(err, w.launcher.Close())
-		}
-	}()
+	w.closers.Add(w.launcher.Close)
 	if err := w.announcePorts(); err != nil {
 		return nil, err
 	}
@@ -123,15 +120,15 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	if w.host, err = openHost(config, w.dir, fleet.Options{Logger: logger}); err != nil {
 		return nil, err
 	}
-	if w.profiles, err = config.openProfiles(logger); err != nil {
-		return nil, err
-	}
-	if w.remote, err = config.openRemoteProfiles(ctx, w.cloud, w.profiles, logger); err != nil {
+	w.closers.AddFunc(w.host.Close)
+	if err := w.openProfileData(ctx); err != nil {
 		return nil, err
 	}
 	if w.extensions, err = extension.Open(extension.Options{Dir: filepath.Join(w.dir, "extensions"), Clock: clock.System{}, Logger: logger}); err != nil {
 		return nil, err
 	}
+	w.logs = pagelog.New()
+	w.closers.AddFunc(w.logs.Close)
 	if err := w.openRecordings(ctx); err != nil {
 		return nil, err
 	}
@@ -179,6 +176,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 	if w.traces, err = tracing.Open(ctx, traces, "svc-worker", program.Version, w.logger); err != nil {
 		return err
 	}
+	w.closers.AddFunc(w.closeTraces)
 	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.roots, w.traces, w.logger); err != nil {
 		return err
 	}
@@ -194,7 +192,6 @@ func (w *worker) openLaunches() {
 		PreferShell: w.config.AutoEngine,
 	}
 	w.warmPool = w.newWarmPool(w.config, starter, w.logger)
-	w.logs = pagelog.New()
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,

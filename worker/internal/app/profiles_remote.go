@@ -57,7 +57,7 @@ func (c Config) withRemoteProfiles(ctx context.Context, logger *slog.Logger, use
 	if err != nil {
 		return err
 	}
-	return errors.Join(use(profiles), profiles.close(), traces.Close(ctx))
+	return errors.Join(use(profiles), profiles.bucket.Close(), traces.Close(ctx))
 }
 
 func collectProfiles(out io.Writer) program.Command[Config] {

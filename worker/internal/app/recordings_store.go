@@ -9,19 +9,11 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"gocloud.dev/blob"
-
 	"github.com/browser-svc/svc/shared/bucket"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
-
-// recordingStore is the store of ended recordings; nil without RECORDINGS_URL.
-type recordingStore struct {
-	*recording.Store
-	bucket *blob.Bucket
-}
 
 // openRecordings creates the service of recordings and its store.
 func (w *worker) openRecordings(ctx context.Context) error {
@@ -32,6 +24,7 @@ func (w *worker) openRecordings(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		w.closers.Add(opened.Close)
 		own, err := w.recordingOwner(session.OrganizationKey{})
 		if err != nil {
 			return err
@@ -42,9 +35,14 @@ func (w *worker) openRecordings(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		w.recordingStore = &recordingStore{o.Store, opened}
+		w.recordingStore = o.Store
 	}
 	w.recordings = recording.New(o)
+	w.closers.AddFunc(func() {
+		canceled, cancel := context.WithCancel(context.Background())
+		cancel()
+		w.endRecordings(canceled)
+	})
 	return nil
 }
 
@@ -71,34 +69,24 @@ func (w *worker) recordingOwner(key session.OrganizationKey) (recording.Owner, e
 	return recording.Owner{Directory: directory, Access: access}, err
 }
 
-// start deletes expired recordings until stop is called.
-func (r *recordingStore) start(ctx context.Context) (stop func()) {
-	if r == nil {
+// startRecordingStore deletes expired recordings until stop is called.
+func (w *worker) startRecordingStore(ctx context.Context) (stop func()) {
+	if w.recordingStore == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.Run(ctx)
+		w.recordingStore.Run(ctx)
 	}()
 	return func() { cancel(); <-done }
 }
 
 // endRecordings ends all recordings and waits for their uploads until ctx ends.
 func (w *worker) endRecordings(ctx context.Context) {
-	if w.recordings != nil {
-		w.recordings.Close()
-	}
+	w.recordings.Close()
 	if w.recordingStore != nil {
 		w.recordingStore.Close(ctx)
 	}
-}
-
-// close closes the store, if there is one. Its uploads must have ended.
-func (r *recordingStore) close() error {
-	if r == nil {
-		return nil
-	}
-	return r.bucket.Close()
 }

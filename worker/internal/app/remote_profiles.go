@@ -27,11 +27,21 @@ type remoteProfiles struct {
 	local  *profiledata.Store // data from before PROFILE_STORE_URL was set
 }
 
-// openRemoteProfiles returns nil without PROFILE_STORE_URL.
-func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Store, logger *slog.Logger) (*remoteProfiles, error) {
-	if c.ProfileStoreURL == "" {
-		return nil, nil
+// openProfileData opens the store of saved profile data on this machine, and
+// PROFILE_STORE_URL if that is set.
+func (w *worker) openProfileData(ctx context.Context) (err error) {
+	if w.profiles, err = w.config.openProfiles(w.logger); err != nil || w.config.ProfileStoreURL == "" {
+		return err
 	}
+	if w.remote, err = w.config.openRemoteProfiles(ctx, w.cloud, w.profiles, w.logger); err != nil {
+		return err
+	}
+	w.closers.Add(w.remote.bucket.Close)
+	return nil
+}
+
+// openRemoteProfiles opens PROFILE_STORE_URL. The caller closes the bucket.
+func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Store, logger *slog.Logger) (*remoteProfiles, error) {
 	roots, err := c.rootCAs()
 	if err != nil {
 		return nil, err
@@ -51,14 +61,6 @@ func (w *worker) profileData() launch.Data {
 		return w.remote
 	}
 	return profileStore{w.profiles}
-}
-
-// close closes the store, if there is one.
-func (p *remoteProfiles) close() error {
-	if p == nil {
-		return nil
-	}
-	return p.bucket.Close()
 }
 
 // Acquire implements launch.Data.

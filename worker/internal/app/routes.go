@@ -63,10 +63,32 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.contract = document.ContractVersion()
 	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
+	w.registerBrowsers(config, links, guard, server, key)
+	w.sockets = launchsock.New(launchsock.Options{
+		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
+	})
+	w.closers.AddFunc(w.sockets.Close)
+	w.sockets.Register(w.web)
+	w.mcp = mcp.New(mcp.Options{
+		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Logs: w.logs, Address: w.address, WorkerKey: key.Matches,
+		Parse: launchParser(guard), Version: program.Version, Logger: logger,
+	})
+	w.closers.AddFunc(w.mcp.Close)
+	w.mcp.Register(w.web)
+	w.registerWebDriver(guard, server, key, logger)
+	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
+	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
+	return w.registerConsole(server.Recordings)
+}
+
+// registerBrowsers registers the routes of running browsers, and their files and recordings.
+func (w *worker) registerBrowsers(config Config, links access.Links, guard *oapi.Guard, server *rest.Server, key access.Key) {
 	w.relay = devtools.New(devtools.Options{
 		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: config.resume(),
 	})
-	w.viewer = view.New(view.Options{Streamer: streamer{}, Logger: logger})
+	w.closers.Add(w.relay.Close)
+	viewer := view.New(view.Options{Streamer: streamer{}, Logger: w.logger})
+	w.closers.Add(viewer.Close)
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 		FrameAncestors: config.FrameAncestors,
@@ -74,21 +96,8 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	gates.RegisterRoot(w.web)
 	w.fileServer = fileserver.New(w.files, w.recordings, recorder{w, server.RecordingOf}, w.address)
 	w.fileServer.Register(w.web)
-	gates.Register(w.web, slices.Concat(w.relay.Routes(), w.viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
-	w.sockets = launchsock.New(launchsock.Options{
-		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
-	})
-	w.sockets.Register(w.web)
-	w.mcp = mcp.New(mcp.Options{
-		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Logs: w.logs, Address: w.address, WorkerKey: key.Matches,
-		Parse: launchParser(guard), Version: program.Version, Logger: logger,
-	})
-	w.mcp.Register(w.web)
-	w.registerWebDriver(guard, server, key, logger)
-	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
-	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)
-	return w.registerConsole(server.Recordings)
 }
 
 // registerConsole registers the web console at /, which no operation uses, and the player

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/recording"
 	"github.com/browser-svc/svc/worker/internal/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -59,14 +60,16 @@ func TestShutdown_DeliversTracesWhenCloudIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &worker{
-			config:   Config{SaveTimeout: time.Minute},
+			config: Config{SaveTimeout: time.Minute}, logger: logger,
 			launches: launch.New(launch.Options{Sessions: sessions, Clock: clock.System{}, Logger: logger}),
-			reports:  reports, traces: traces,
+			reports:  reports, traces: traces, recordings: recording.New(recording.Options{Log: logger}),
 		}
+		w.closers.AddFunc(w.closeTraces)
 		_, span := w.traces.Tracer().Start(t.Context(), "session")
 		span.End()
 		reports.Ended(launch.Ended{SessionID: uuid.New(), ProfileID: uuid.New()})
 		w.shutdown(logger)
+		w.close(logger)
 	})
 	if n := delivered.Load(); n != 1 {
 		t.Errorf("%d deliveries, want one", n)

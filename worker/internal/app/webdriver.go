@@ -15,13 +15,14 @@ import (
 
 // registerWebDriver creates the WebDriver entry and registers its routes.
 func (w *worker) registerWebDriver(guard *oapi.Guard, server *rest.Server, key access.Key, logger *slog.Logger) {
-	drivers := browser.NewDriverFinder(w.config.ChromeDriver, browser.FindOptions{Log: logger})
-	w.drivers = webdriver.New(webdriver.Options{
+	finder := browser.NewDriverFinder(w.config.ChromeDriver, browser.FindOptions{Log: logger})
+	drivers := webdriver.New(webdriver.Options{
 		Launches: w.launches, Links: server.Links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
-		FindDriver: driverFinder{w.launcher, drivers}.find, Reasons: w.readiness.Reasons, Recording: server.RecordingOf,
+		FindDriver: driverFinder{w.launcher, finder}.find, Reasons: w.readiness.Reasons, Recording: server.RecordingOf,
 		IdleTimeout: w.config.Lifetimes.WebDriverIdle, Logger: logger,
 	})
-	w.drivers.Register(w.web)
+	w.closers.AddFunc(drivers.Close)
+	drivers.Register(w.web)
 }
 
 // driverFinder finds chromedriver where launches can use it.
