@@ -17,6 +17,7 @@ const drainTimeout = 3 * time.Second
 // Ending is the reason for the end of a relay.
 type Ending int
 
+// The reasons.
 const (
 	BrowserLeft   Ending = iota // the browser or its side of the connection has ended, or the worker stops the relay
 	CloseAccepted               // the browser has accepted Browser.close
