@@ -2,6 +2,7 @@ package ws
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha1" //nolint:gosec // the handshake's own
 	"encoding/base64"
@@ -132,8 +133,8 @@ func upgrade(conn net.Conn, host, path string, client http.Header) (*Upstream, e
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		return nil, &RefusedError{Status: answer.StatusCode}
 	}
-	early, _ := r.Peek(r.Buffered()) // only buffered data
-	return &Upstream{Raw: Raw{Conn: conn, Early: early}, answer: answer.Header}, nil
+	early, _ := r.Peek(r.Buffered()) // only buffered data, copied so that the buffer is released
+	return &Upstream{Raw: Raw{Conn: conn, Early: bytes.Clone(early)}, answer: answer.Header}, nil
 }
 
 // TakeOver takes over the client's connection and sends the server's answer to the client,
@@ -163,9 +164,9 @@ func takeOver(w http.ResponseWriter, answer http.Header, prepare func(client *Ra
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
-	early, _ := buffer.Peek(buffer.Reader.Buffered()) // only buffered data
+	early, _ := buffer.Peek(buffer.Reader.Buffered()) // likewise
 	copyHeaders(head, answer, "Connection", "Upgrade", "Sec-WebSocket-Accept", "Sec-WebSocket-Protocol")
-	client := &Raw{Conn: conn, Early: early}
+	client := &Raw{Conn: conn, Early: bytes.Clone(early)}
 	if prepare != nil {
 		prepare(client)
 	}
