@@ -25,7 +25,7 @@ const (
 
 // Exit describes how a browser ended.
 type Exit struct {
-	Code   int            // exit code; -1 when a signal ended it; 0 after endClosed
+	Code   int            // exit code; -1 when a signal ended it; 0 after hasClosed
 	Signal syscall.Signal // 0 when it exited
 	Killed bool           // by the worker
 	At     time.Time
@@ -92,7 +92,6 @@ type Browser struct {
 	ready      bool        // guarded by the launcher
 	configured atomic.Bool // a warm browser was configured
 	killed     atomic.Bool
-	closed     atomic.Bool // by a client
 
 	unresponsive atomic.Bool // why it was killed
 
@@ -127,7 +126,7 @@ func (b *Browser) interception() intercept.Options {
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
 	}
 	if b.spec.Build.Engine == HeadlessShell {
-		options.End = b.endClosed
+		options.End = func() { b.proc.kill() } // its pages do not notice the end anyway
 	}
 	return options
 }
@@ -221,11 +220,10 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	}
 }
 
-// endClosed ends a browser that a client has closed. A headless shell whose GPU process is a
-// thread sometimes crashes while it ends by itself. Its pages do not notice the end anyway.
-func (b *Browser) endClosed() {
-	b.closed.Store(true)
-	b.proc.kill()
+// hasClosed reports whether the browser ended because a client closed it, however it exited: with
+// the GPU process as a thread, it sometimes crashes while it ends by itself.
+func (b *Browser) hasClosed() bool {
+	return b.spec.gpuIsThread() && b.calls.Closing().Err() != nil
 }
 
 // killNow kills the main process without waiting.
@@ -248,7 +246,7 @@ func (b *Browser) supervise() {
 	b.freezer.close()
 	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
 	switch ws := b.proc.status(); {
-	case b.closed.Load():
+	case b.hasClosed():
 		b.exit.Code = 0
 	case ws.Signaled():
 		b.exit.Signal = ws.Signal()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/browser-svc/svc/worker/internal/files"
 )
@@ -124,9 +125,10 @@ func removeShortLinks(parent string, isLive func(launchID string) bool) {
 // record is what a sweep at start needs to know about a launch of an earlier
 // worker.
 type record struct {
-	UID     int      `json:"uid"` // -1: the worker's own
-	Display int      `json:"display"`
-	Socket  socketID `json:"socket"` // zero: no display
+	UID          int       `json:"uid"`                   // -1: the worker's own
+	DisplaySince time.Time `json:"displaySince,omitzero"` // before the display was started; zero: no display
+	Display      int       `json:"display"`
+	Socket       socketID  `json:"socket"` // zero: no display, or not known yet
 }
 
 const recordName = "launch.json"

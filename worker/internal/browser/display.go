@@ -161,13 +161,14 @@ func removeKeymaps(owner int) {
 
 // removeOrphanedSockets removes the sockets of a server that died before it
 // reported its number: those that its user created since then and that no
-// process uses. A killed child process may hold one for a moment.
-func removeOrphanedSockets(owner int, since time.Time) {
+// process uses. A killed process may hold one for a moment. It returns their
+// number.
+func removeOrphanedSockets(owner int, since time.Time) (removed int) {
 	const timeout = time.Second
 	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
 		all, err := os.ReadFile("/proc/net/unix")
 		if err != nil {
-			return
+			return removed
 		}
 		held := false
 		for number, socket := range socketsOf(owner) {
@@ -175,12 +176,12 @@ func removeOrphanedSockets(owner int, since time.Time) {
 			case socket.Changed < since.UnixNano():
 			case bytes.Contains(all, []byte(" "+socketPath(number)+"\n")):
 				held = true
-			default:
-				removeSocket(number, socket)
+			case removeSocket(number, socket):
+				removed++
 			}
 		}
 		if !held || time.Now().After(deadline) {
-			return
+			return removed
 		}
 	}
 }
@@ -202,13 +203,14 @@ func socketsOf(uid int) map[int]socketID {
 	return found
 }
 
-// removeSocket removes a display's socket and lock, unless another server uses
-// the number.
+// removeSocket removes a display's socket and lock, and the keymap of a server that died while
+// compiling it, unless another server uses the number.
 func removeSocket(number int, socket socketID) bool {
 	if got, err := statSocket(socketPath(number)); err != nil || got != socket {
 		return false
 	}
 	os.Remove(fmt.Sprintf("/tmp/.X%d-lock", number))
+	os.Remove(fmt.Sprintf("/tmp/server-%d.xkm", number))
 	return os.Remove(socketPath(number)) == nil
 }
 

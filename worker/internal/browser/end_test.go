@@ -117,6 +117,19 @@ func TestExit_AfterClientClose(t *testing.T) {
 	}
 }
 
+// TestExit_AfterCrashWhileClosing kills a browser that has accepted Browser.close, as a crash does
+// at the end of some whose GPU process is a thread.
+func TestExit_AfterCrashWhileClosing(t *testing.T) {
+	r := newFixture(t)
+	b := r.launch(t, r.spec("crash"))
+	dialWorker(t, b).call(t, "", "Browser.close", nil)
+	_ = syscall.Kill(b.PID(), syscall.SIGKILL)
+	<-b.Done()
+	if e := b.Exit(); e.Killed || e.Signal != 0 || e.Code != 0 {
+		t.Errorf("exit %+v, want code 0", e)
+	}
+}
+
 // TestKill_SavesDataOfManyBrowsers ends browsers at once. Half of them are already exiting,
 // because a client has closed them.
 func TestKill_SavesDataOfManyBrowsers(t *testing.T) {

@@ -253,7 +253,7 @@ func TestIsolation_UnprivilegedWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := testenv.CopyTestBinary(t, dir)
-	tests := "^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot|MemoryLimit)|TestFreeze_(Calls|Persistent)|TestData_OutlivesBrowser)"
+	tests := "^(TestIsolation_(HidesHostFiles|KeepsChromiumSandbox|EnvironmentAndPaths|DescribesFailedLaunch|PagesAreOnline|DebugPort|Timezone|ProxyCannot|MemoryLimit)|TestFreeze_(Calls|Persistent)|TestData_OutlivesBrowser|TestSweep_RemovesUnrecordedDisplay)"
 	if !testenv.Full() {
 		tests += "/^(isolated|without_anything|bounded)$" // of their subtests
 	}

@@ -142,6 +142,9 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r := record{UID: b.uid}
+	if !b.Headless {
+		r.DisplaySince = time.Now()
+	}
 	if err := b.dirs.writeRecord(r); err != nil {
 		return err
 	}

@@ -91,8 +91,8 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 			}
 			report.Displays += removeSocketsOf(r.UID)
 			removeKeymaps(r.UID)
-		} else if r.Socket != (socketID{}) && removeSocket(r.Display, r.Socket) {
-			report.Displays++
+		} else {
+			report.Displays += r.removeDisplay()
 		}
 	}
 	if err := os.RemoveAll(root); err != nil {
@@ -100,6 +100,18 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 	}
 	report.Directories++
 	return nil
+}
+
+// removeDisplay removes the socket of a display that ran as the worker's own user. It returns
+// the number of sockets removed.
+func (r record) removeDisplay() int {
+	switch {
+	case r.Socket != (socketID{}) && removeSocket(r.Display, r.Socket):
+		return 1
+	case r.Socket == (socketID{}) && !r.DisplaySince.IsZero():
+		return removeOrphanedSockets(os.Getuid(), r.DisplaySince)
+	}
+	return 0
 }
 
 // removeSocketsOf removes all display sockets of a user without processes,

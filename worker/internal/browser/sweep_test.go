@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 const (
 	helperDir      = "BROWSER_TEST_HELPER_DIR"
 	helperIsolated = "BROWSER_TEST_HELPER_SANDBOXED" // with isolation
+	helperXvnc     = "BROWSER_TEST_HELPER_XVNC"      // with this X server
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +48,7 @@ func actAsWorker(dir string) {
 	}
 	builds, err := browser.NewFinder(browser.FindOptions{}).Find(context.Background())
 	fail(err)
-	options := browser.Options{Dir: dir}
+	options := browser.Options{Dir: dir, Xvnc: os.Getenv(helperXvnc)}
 	if os.Getenv(helperIsolated) != "" {
 		options.Isolation = &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	}
@@ -187,6 +189,47 @@ func testKilledWorker(t *testing.T, how *sandbox.Options) {
 	}
 	if again, err := l.Sweep(t.Context()); err != nil || again != (browser.SweepReport{}) {
 		t.Errorf("a second sweep: %+v, %v", again, err)
+	}
+}
+
+// TestSweep_RemovesUnrecordedDisplay kills a worker whose display has a socket but has not
+// reported its number.
+func TestSweep_RemovesUnrecordedDisplay(t *testing.T) {
+	top := testenv.PublicTempDir(t)
+	if err := os.Chmod(top, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	report, dir := filepath.Join(top, "socket"), filepath.Join(top, "launches")
+	xvnc := script(t, `exec 4>&3 3>/dev/null # the worker waits, but the report goes nowhere
+(until made=$(find /tmp/.X11-unix -type s -user "$(id -u)" -newer "$0") && [ "$made" ]; do sleep 0.02; done
+echo "$made" >`+report+`) 4>&- &
+exec Xvnc "$@"`)
+	worker := exec.Command(os.Args[0])
+	worker.Env = append(os.Environ(), helperDir+"="+dir, helperXvnc+"="+xvnc)
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var socket string
+	testenv.Eventually(t, "the display's socket", func() bool {
+		raw, _ := os.ReadFile(report)
+		socket = string(bytes.TrimSuffix(raw, []byte("\n")))
+		return len(raw) > len(socket)
+	})
+	_ = worker.Process.Kill()
+	_ = worker.Wait()
+	l, err := browser.NewLauncher(browser.Options{Dir: dir, Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if swept, err := l.Sweep(t.Context()); err != nil || swept.Displays != 1 {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	number := strings.TrimPrefix(socket, "/tmp/.X11-unix/X")
+	for _, path := range []string{socket, "/tmp/.X" + number + "-lock", "/tmp/server-" + number + ".xkm"} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("leaked %s", path)
+		}
 	}
 }
 
