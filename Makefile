@@ -88,6 +88,11 @@ bench-throughput: ## Benchmark sessions per minute, steady arrivals and bursts a
 		$(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(if $(BENCH_STEADY_SECONDS),--steady-seconds $(BENCH_STEADY_SECONDS)) \
 		$(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
+.PHONY: bench-image
+bench-image: ## Benchmark launches of the image svc-worker (make images) beside the host, with Docker, as root; BENCH_WRITE and BENCH_QUICK as above
+	@scripts/need go postgres chromium
+	@go run ./scripts/bench --image --rounds 30 $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
+
 .PHONY: bench-license
 bench-license: ## Benchmark the license accounting against its lower bounds; BENCH_WRITE=scripts/bench/RESULTS.md saves the table
 	@scripts/need go postgres

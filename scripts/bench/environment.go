@@ -153,8 +153,13 @@ func (w *worker) withoutTabs() *worker {
 
 // worker starts a worker of the organization.
 func (e *environment) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
+	return e.workerOf(ctx, "svc-worker", name, environment...)
+}
+
+// workerOf starts a worker with a program in the directory of the run.
+func (e *environment) workerOf(ctx context.Context, program, name string, environment ...string) (*worker, error) {
 	key := "wrk_" + strings.ToLower(rand.Text())
-	p, err := e.start(ctx, "svc-worker", name, append([]string{
+	p, err := e.start(ctx, program, name, append([]string{
 		"SVC_CLOUD_URL=" + e.cloud.url, "SVC_KEY=" + e.organizationKey, "API_KEY=" + key,
 		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // the addresses of the benchmark's page
 	}, environment...)...)

@@ -33,6 +33,8 @@ func main() {
 		name, measure = "make bench-density:", runDensity
 	case o.throughput:
 		name, measure = "make bench-throughput:", runThroughput
+	case o.image:
+		name, measure = "make bench-image:", runImage
 	}
 	if err := measure(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, name, err)
@@ -50,6 +52,8 @@ type options struct {
 	throughput             bool
 	sides                  string // part of the names of the sides to measure; empty for all
 	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
+
+	image bool
 
 	density       bool
 	counts        []int // numbers of sessions
@@ -71,6 +75,7 @@ func parse() options {
 	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
 	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
 	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
+	flag.BoolVar(&o.image, "image", false, "measure launches of the image svc-worker beside those on the host, with Docker, as root")
 	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
 	flag.Func("counts", "with --density: comma-separated numbers of sessions (default 20,50,100)", o.setCounts)
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
