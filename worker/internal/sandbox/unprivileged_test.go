@@ -18,7 +18,7 @@ func TestUnprivilegedWorker_UsesUserNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // all tests already run unprivileged
 	}
-	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses|ReachesNoListedProcess)|Test(Memory|Process)Limit|TestMemoryPressure|TestSetFrozen|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
+	out := asNobody(t, "-test.v", "-test.run=^(TestSandbox_(PreventsAttacks|HasNoPrivileges|HidesWorkerKeyring|ClearsUserKeyrings|SeesOnlyOwnProcesses|ReachesNoListedProcess|ReachesNoOtherLaunch)|Test(Memory|Process)Limit|TestMemoryPressure|TestSetFrozen|TestDiskLimit|TestSetTimezone|TestData|TestExec|TestSetup_RefusesProgram|TestReport|TestOpen_KeepsOther)")
 	if n := strings.Count(out, "\n--- PASS"); n < 7 || strings.Contains(out, "--- FAIL") {
 		t.Errorf("%d passed:\n%s", n, out)
 	}
