@@ -32,8 +32,9 @@ proof: ## Run all tests with all repetitions and combinations (the license model
 	@scripts/test -count=1 -timeout 90m
 
 .PHONY: matrix
-matrix: export SVC_TEST_DEPTH := full
-matrix: ## Connect all clients in all their ways from another network namespace, and run the WebDriver suites
+matrix: export SVC_TEST_DEPTH ?= full
+matrix: export SVC_TEST_WORKER ?=
+matrix: ## Connect all clients in all their ways from another network namespace, and run the WebDriver suites; SVC_TEST_WORKER=scripts/images-worker for the image (make images), SVC_TEST_DEPTH=quick for half
 	@scripts/need $(needed) java python
 	@scripts/npm-install
 	@set -o pipefail; scripts/test -count=1 -v -timeout 30m -run '^TestClients_|^TestWebDriver_|^TestContexts_' ./scripts/e2e | grep -aE '^ *--- |_test.go:|^(ok|FAIL|PASS)|^ +\S.* (ok|FAILED)$$'

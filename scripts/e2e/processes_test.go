@@ -82,15 +82,18 @@ func readProcess(dir string) (process, bool) {
 	return p, true
 }
 
+// imageUser is the user of the image svc-worker.
+const imageUser = "65532"
+
 // browserProcesses returns the processes of the launches below dir: processes that
 // reference dir, and the processes of their groups and users, because sandboxed
-// processes do not reference dir.
+// processes do not reference dir. The launches of the image share one user.
 func browserProcesses(dir string) []process {
 	own := strconv.Itoa(os.Getuid())
 	groups, users := map[int]bool{}, map[string]bool{}
 	for _, p := range processes(func(p process) bool { return p.references(dir) }) {
 		groups[p.group] = true
-		users[p.uid] = p.uid != own
+		users[p.uid] = p.uid != own && p.uid != imageUser
 	}
 	return processes(func(p process) bool { return groups[p.group] || users[p.uid] })
 }

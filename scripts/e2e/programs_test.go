@@ -49,6 +49,9 @@ type program struct {
 	done chan struct{} // closed when the process is gone
 }
 
+// workerEnv is the path, in the repository, of a program that replaces the built svc-worker.
+const workerEnv = "SVC_TEST_WORKER"
+
 // startProgram starts a program of bin/e2e in the directory dir.
 func startProgram(t *testing.T, name, dir, log string, environment ...string) *program {
 	t.Helper()
@@ -56,7 +59,13 @@ func startProgram(t *testing.T, name, dir, log string, environment ...string) *p
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(bin, name))
+	path := filepath.Join(bin, name)
+	if other := os.Getenv(workerEnv); other != "" && name == "svc-worker" {
+		if path, err = filepath.Abs(filepath.Join(root, other)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(path)
 	cmd.Dir = dir
 	return startCommand(t, cmd, log, environment...)
 }
