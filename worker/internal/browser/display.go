@@ -2,7 +2,6 @@ package browser
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/des" //nolint:gosec // the format of VNC's password files
 	"crypto/rand"
@@ -12,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -144,46 +142,6 @@ func (d *display) stop() {
 			removeKeymaps(d.owner)
 		}
 	})
-}
-
-// removeKeymaps removes the keymap of a server that died while compiling it. The
-// file is named after the display number and would prevent servers of other
-// users from using that number. The user must run no other server.
-func removeKeymaps(owner int) {
-	paths, _ := filepath.Glob("/tmp/server-*.xkm")
-	for _, path := range paths {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil && int(st.Uid) == owner {
-			os.Remove(path)
-		}
-	}
-}
-
-// removeOrphanedSockets removes the sockets of a server that died before it
-// reported its number: those that its user created since then and that no
-// process uses. A killed process may hold one for a moment. It returns their
-// number.
-func removeOrphanedSockets(owner int, since time.Time) (removed int) {
-	const timeout = time.Second
-	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
-		all, err := os.ReadFile("/proc/net/unix")
-		if err != nil {
-			return removed
-		}
-		held := false
-		for number, socket := range socketsOf(owner) {
-			switch {
-			case socket.Changed < since.UnixNano():
-			case bytes.Contains(all, []byte(" "+socketPath(number)+"\n")):
-				held = true
-			case removeSocket(number, socket):
-				removed++
-			}
-		}
-		if !held || time.Now().After(deadline) {
-			return removed
-		}
-	}
 }
 
 // socketsOf returns the sockets of displays that belong to a user, by number.

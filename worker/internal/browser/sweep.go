@@ -1,12 +1,16 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // SweepReport counts the leftovers of an earlier worker that a sweep removed.
@@ -124,4 +128,44 @@ func removeSocketsOf(uid int) int {
 		}
 	}
 	return removed
+}
+
+// removeKeymaps removes the keymap of a server that died while compiling it. The
+// file is named after the display number and would prevent servers of other
+// users from using that number. The user must run no other server.
+func removeKeymaps(owner int) {
+	paths, _ := filepath.Glob("/tmp/server-*.xkm")
+	for _, path := range paths {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil && int(st.Uid) == owner {
+			os.Remove(path)
+		}
+	}
+}
+
+// removeOrphanedSockets removes the sockets of a server that died before it
+// reported its number: those that its user created since then and that no
+// process uses. A killed process may hold one for a moment. It returns their
+// number.
+func removeOrphanedSockets(owner int, since time.Time) (removed int) {
+	const timeout = time.Second
+	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
+		all, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			return removed
+		}
+		held := false
+		for number, socket := range socketsOf(owner) {
+			switch {
+			case socket.Changed < since.UnixNano():
+			case bytes.Contains(all, []byte(" "+socketPath(number)+"\n")):
+				held = true
+			case removeSocket(number, socket):
+				removed++
+			}
+		}
+		if !held || time.Now().After(deadline) {
+			return removed
+		}
+	}
 }

@@ -89,26 +89,6 @@ func (h holding) hold() error {
 // attack tries to reach everything and prints the name of each successful attack.
 func (h holding) attack() {
 	proc := fmt.Sprintf("/proc/%d/", h.PID)
-	reads := func(path string) bool {
-		f, err := os.Open(path)
-		if err != nil {
-			return false
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			names, _ := f.Readdirnames(1)
-			return len(names) > 0
-		}
-		n, _ := f.Read(make([]byte, 1))
-		return n > 0
-	}
-	connects := func(network, address string) bool {
-		conn, err := net.DialTimeout(network, address, time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}
 	for name, succeeds := range map[string]func() bool{
 		"arguments":   func() bool { return reads(proc + "cmdline") },
 		"environment": func() bool { return reads(proc + "environ") },
@@ -150,6 +130,29 @@ func attackMetadata() {
 			fmt.Fprintf(os.Stderr, "0 metadata: %v\n", err)
 		}
 	}
+}
+
+// reads reports whether a file can be read, or a directory be listed.
+func reads(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		names, _ := f.Readdirnames(1)
+		return len(names) > 0
+	}
+	n, _ := f.Read(make([]byte, 1))
+	return n > 0
+}
+
+func connects(network, address string) bool {
+	conn, err := net.DialTimeout(network, address, time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 func opens(path string, flags int) bool {
