@@ -102,7 +102,7 @@ bench-license: ## Benchmark the license accounting against its lower bounds; BEN
 .PHONY: bench-profiles
 bench-profiles: ## Benchmark saves and restores of profile data in an object store; BENCH_WRITE=scripts/bench/RESULTS.md saves the table, BENCH_QUICK=1 is a trial run
 	@scripts/need go
-	@go run ./worker/internal/profiledata/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
+	@go run ./worker/internal/data/profiledata/bench $(if $(BENCH_QUICK),--quick) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: bench-feed
 bench-feed: ## Benchmark the sessions feed with a million and with a thousand sessions, and show the query plans

@@ -95,7 +95,7 @@ func (p *proof) workerPod(ctx context.Context, c podCase, name string, change fu
 	return "", errors.New("the chart has no StatefulSet of workers")
 }
 
-// runSandboxTests runs the tests of worker/internal/sandbox in a pod of the worker.
+// runSandboxTests runs the tests of worker/internal/browser/sandbox in a pod of the worker.
 func (p *proof) runSandboxTests(ctx context.Context, c podCase, tests string) error {
 	pod, err := p.workerPod(ctx, c, "tests", func(spec, container map[string]any) {
 		for _, field := range []string{"env", "ports", "startupProbe", "readinessProbe", "livenessProbe"} {
@@ -122,10 +122,10 @@ func (p *proof) runSandboxTests(ctx context.Context, c podCase, tests string) er
 	output, logErr := p.kubectl(ctx, "-n", c.level, "logs", "tests")
 	passed := strings.Count(output, "--- PASS")
 	if err = errors.Join(err, logErr); err == nil && (phase != "Succeeded" || passed < 10) {
-		err = fmt.Errorf("%d tests of worker/internal/sandbox passed: %s", passed, regexp.MustCompile(`(?m)^ *=== .*\n`).ReplaceAllString(output, ""))
+		err = fmt.Errorf("%d tests of worker/internal/browser/sandbox passed: %s", passed, regexp.MustCompile(`(?m)^ *=== .*\n`).ReplaceAllString(output, ""))
 	}
 	if err == nil {
-		logf("%s, %s: %d tests of worker/internal/sandbox passed", c.level, c.values, passed)
+		logf("%s, %s: %d tests of worker/internal/browser/sandbox passed", c.level, c.values, passed)
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func buildPrograms(ctx context.Context, base string) error {
 			return err
 		}
 	}
-	tests := exec.CommandContext(ctx, "go", "test", "-c", "-o", filepath.Join(bin, sandboxTests), "./worker/internal/sandbox")
+	tests := exec.CommandContext(ctx, "go", "test", "-c", "-o", filepath.Join(bin, sandboxTests), "./worker/internal/browser/sandbox")
 	tests.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if _, err := outputOf(tests); err != nil {
 		return err

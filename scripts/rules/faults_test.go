@@ -21,7 +21,7 @@ var withoutDetails = map[string]bool{
 	"cloud/internal/api/registry/gate.go":     true,
 	"cloud/internal/api/registry/upstream.go": true,
 	"shared/httpd/errors.go":                  true,
-	"worker/internal/access/route.go":         true, // MethodNotAllowed
+	"worker/internal/auth/access/route.go":    true, // MethodNotAllowed
 }
 
 // TestValidationFaults_HaveDetails checks all code that creates a fault with the

@@ -21,14 +21,14 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/api/rest"
+	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/proxy"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/proxy"
-	"github.com/browser-svc/svc/worker/internal/rest"
-	"github.com/browser-svc/svc/worker/internal/rfb"
+	"github.com/browser-svc/svc/worker/internal/media/rfb"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // browserFinder finds running browsers for the routes below /browsers/{launchId}.

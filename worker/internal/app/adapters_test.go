@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/proxy"
+	"github.com/browser-svc/svc/worker/internal/browser/proxy"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // failingLauncher opens a browser's debug port and then fails the launch.

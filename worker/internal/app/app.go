@@ -14,7 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // Main runs the program svc-worker and returns its exit status.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/install"
+	"github.com/browser-svc/svc/worker/internal/browser/install"
 )
 
 // browsersCommand manages the browser builds of this machine. Results go to out,

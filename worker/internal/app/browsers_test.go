@@ -14,8 +14,8 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/install"
+	"github.com/browser-svc/svc/worker/internal/browser/install"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // browsers runs `svc-worker browsers` with the arguments words.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // TestBundles_FiltersAreSpecCriteria launches with each filter of GET /profiles

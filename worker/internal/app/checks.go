@@ -7,9 +7,9 @@ import (
 	"math"
 	"syscall"
 
-	"github.com/browser-svc/svc/worker/internal/fleet"
-	"github.com/browser-svc/svc/worker/internal/proxy"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/proxy"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/host/fleet"
 )
 
 // descriptorsPerSession is the most file descriptors that one session uses: its

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/certs"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // workerVariable makes this program the worker's.

@@ -19,8 +19,8 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/install"
+	"github.com/browser-svc/svc/worker/internal/browser/install"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // companyProxy is a proxy that records its targets and connects all of them to one address.

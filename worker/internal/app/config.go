@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/tracing"
-	"github.com/browser-svc/svc/worker/internal/resume"
+	"github.com/browser-svc/svc/worker/internal/cdp/resume"
 )
 
 // Config is the worker's configuration.

@@ -3,8 +3,8 @@ package app
 import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/extension"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/extension"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // extensions gives launches the stored extensions.

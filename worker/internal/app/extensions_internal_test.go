@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/worker/internal/extension"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/extension"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 func TestExtensions_RefusesProxyPermissionWithoutNetworkNamespace(t *testing.T) {

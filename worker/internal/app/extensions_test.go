@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/browsertest"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/browsertest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // packExtension returns a package of the test extension with further permissions.

@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/auth/ticket"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // fileSite serves /<size>/<name> as a download. With a minus, the download waits for

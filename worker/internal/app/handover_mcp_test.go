@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 func TestMCP_RequestsHuman(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/browser-svc/svc/worker/internal/fleet"
+	"github.com/browser-svc/svc/worker/internal/host/fleet"
 )
 
 // host describes this machine: its facts, its load and its capacity.

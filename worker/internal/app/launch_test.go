@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // dial connects to a browser through the worker and waits for an answer.

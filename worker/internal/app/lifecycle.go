@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/report"
+	"github.com/browser-svc/svc/worker/internal/cloud/report"
 )
 
 // startReporting checks the contract version of the cloud, then delivers reports

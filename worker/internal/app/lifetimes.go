@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/launch"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // lifetimes is the configuration of the lifetimes of sessions.

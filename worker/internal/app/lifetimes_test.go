@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // endOf waits for the end of a session and returns the reason, as the worker and the cloud know it.

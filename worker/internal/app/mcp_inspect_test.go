@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 const mcpBoard = `<!doctype html><title>Board</title><body style="margin:0">

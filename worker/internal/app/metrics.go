@@ -10,8 +10,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/warm"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+	"github.com/browser-svc/svc/worker/internal/session/warm"
 )
 
 // stateCollector reads the state of the worker's parts when it is scraped.

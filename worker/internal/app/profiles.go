@@ -16,8 +16,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // saveTime is how long saving the data of one profile may take.

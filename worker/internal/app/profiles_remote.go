@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 )
 
 // localFlag defines the flag --local.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 )
 
 // profilesCLI runs `svc-worker profiles` on a data directory.

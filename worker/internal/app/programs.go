@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/pagecache"
+	"github.com/browser-svc/svc/worker/internal/browser/pagecache"
 )
 
 // checkFonts finds out which scripts browsers cannot show.

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // newReadiness reports whether this worker would accept a launch. The checks only

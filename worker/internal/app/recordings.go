@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/interaction"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/pagelog"
-	"github.com/browser-svc/svc/worker/internal/recording"
-	"github.com/browser-svc/svc/worker/internal/rfb"
+	"github.com/browser-svc/svc/worker/internal/api/pagelog"
+	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/data/files"
+	"github.com/browser-svc/svc/worker/internal/media/interaction"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/media/rfb"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // cannotRecord returns why this worker cannot record something; "" if it can.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // encoderAttack is a program in the place of ffmpeg. It prints what a decoder could reach that a picture has exploited.

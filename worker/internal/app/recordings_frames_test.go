@@ -18,9 +18,9 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/recording"
-	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/media/recording/recordingtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // TestRecording_FramesOfProfile records the frames of a page because its profile says so,

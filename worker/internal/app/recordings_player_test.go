@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // recordEvents records the events of a session, also of one that is still running.

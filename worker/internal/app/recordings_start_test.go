@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // startRecording starts to record a running browser.

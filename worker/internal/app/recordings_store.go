@@ -11,7 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/bucket"
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/worker/internal/recording"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 

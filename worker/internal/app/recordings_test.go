@@ -16,9 +16,9 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/recording"
-	"github.com/browser-svc/svc/worker/internal/recording/recordingtest"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/media/recording/recordingtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // recordedSite has a page that is red until the test lets it become blue, and a page that

@@ -11,8 +11,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/profiledata"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // remoteSaveTime is how long saving the data of one profile to PROFILE_STORE_URL may take.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // TestRoot_ServesLaunchOfToken calls each operation at the root of the worker with the

@@ -19,14 +19,14 @@ import (
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/webapp"
-	"github.com/browser-svc/svc/worker/internal/access"
-	"github.com/browser-svc/svc/worker/internal/devtools"
-	"github.com/browser-svc/svc/worker/internal/fileserver"
-	"github.com/browser-svc/svc/worker/internal/launchsock"
-	"github.com/browser-svc/svc/worker/internal/mcp"
-	"github.com/browser-svc/svc/worker/internal/rest"
+	"github.com/browser-svc/svc/worker/internal/api/devtools"
+	"github.com/browser-svc/svc/worker/internal/api/fileserver"
+	"github.com/browser-svc/svc/worker/internal/api/launchsock"
+	"github.com/browser-svc/svc/worker/internal/api/mcp"
+	"github.com/browser-svc/svc/worker/internal/api/rest"
+	"github.com/browser-svc/svc/worker/internal/api/view"
+	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/view"
 )
 
 // maxHeaderBytes fits the longest env query of /launch with every character

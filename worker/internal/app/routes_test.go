@@ -16,8 +16,8 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/auth/ticket"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // viewTicket requests a view ticket of a launch.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/ticket"
+	"github.com/browser-svc/svc/worker/internal/auth/ticket"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // TestLaunchToken_OpensOnePage is specification 4.4, 5.1 and 5.5, on the assembled

@@ -19,7 +19,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // startTLS starts a server with a certificate of the authority, and returns its URL.

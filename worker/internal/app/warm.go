@@ -7,9 +7,9 @@ import (
 	"math"
 
 	"github.com/browser-svc/svc/shared/clock"
-	"github.com/browser-svc/svc/worker/internal/launch"
-	"github.com/browser-svc/svc/worker/internal/rest"
-	"github.com/browser-svc/svc/worker/internal/warm"
+	"github.com/browser-svc/svc/worker/internal/api/rest"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+	"github.com/browser-svc/svc/worker/internal/session/warm"
 )
 
 // warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL_MAX is

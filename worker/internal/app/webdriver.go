@@ -7,10 +7,10 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
-	"github.com/browser-svc/svc/worker/internal/access"
+	"github.com/browser-svc/svc/worker/internal/api/rest"
+	"github.com/browser-svc/svc/worker/internal/api/webdriver"
+	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/rest"
-	"github.com/browser-svc/svc/worker/internal/webdriver"
 )
 
 // registerWebDriver creates the WebDriver entry and registers its routes.

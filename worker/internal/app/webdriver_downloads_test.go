@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 // downloadList is the value of the command that lists downloads.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // certDBPath is the certificate database in the home directory, which both engines read when

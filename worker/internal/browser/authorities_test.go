@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // startTLS starts a server with this certificate, and returns its URL. Its WebSocket is at

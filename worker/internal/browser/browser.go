@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/intercept"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 // closeTimeout limits how long a browser with persistent data may take to close

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // browserProcess is a browser's main process, or a process that will exec it,

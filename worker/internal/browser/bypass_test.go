@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // TestIsolation_ProxyCannotBeBypassed uses the protocol to request what the proxy

@@ -11,8 +11,8 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/intercept"
-	"github.com/browser-svc/svc/worker/internal/wsframe"
+	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 )
 
 // client is a DevTools client of a customer, connected over the WebSocket.

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/intercept"
-	"github.com/browser-svc/svc/worker/internal/peeruser"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/host/peeruser"
 )
 
 const (

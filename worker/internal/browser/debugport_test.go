@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/wsframe"
+	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 )
 
 // failingListener fails its first calls of Accept with EMFILE.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 // dirs are the paths of one launch's files. The root belongs to the worker, its

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/files"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 // downloadsFixture follows the downloads of a fake browser. All of it runs in a bubble of

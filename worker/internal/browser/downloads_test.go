@@ -17,8 +17,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 // newDownloadSite serves /<size>/<name> as a download of that many bytes. A size with a

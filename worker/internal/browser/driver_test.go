@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 func TestDriverFinder_ChoosesFittingVersion(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // Extension is an unpacked extension.

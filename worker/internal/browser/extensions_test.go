@@ -13,8 +13,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/browsertest"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/testing/browsertest"
 )
 
 // testExtensionID is Chromium's id of the key in writeExtension.

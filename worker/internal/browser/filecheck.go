@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // checkFile returns an error if the browser cannot read a file: fs.ErrNotExist if

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // TestCheckFile_FindsWhatBrowserReads compares the check of an upload's path with what

@@ -13,8 +13,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 const freezeIdle = 300 * time.Millisecond

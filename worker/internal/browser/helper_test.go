@@ -16,9 +16,9 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/proxy"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/proxy"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 func systemBuild(t *testing.T) browser.Build {

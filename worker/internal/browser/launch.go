@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // ErrNoSandbox means that this host denies Chromium its sandbox and

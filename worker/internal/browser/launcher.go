@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/files"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
 )
 
 // timezoneTimeout limits how long a browser's pages may take to notice a new

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // TestDebugPort_AdmitsListedUsersOnly connects as other users of this host, which

@@ -10,9 +10,9 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
-	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 const other = "svc_otherotherotherotherotherotherother"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 func assertLicense(t *testing.T, client *cloud.Client, want cloud.LicenseState) {

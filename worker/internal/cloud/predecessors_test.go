@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/worker/internal/cloud"
-	"github.com/browser-svc/svc/worker/internal/cloudtest"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
 func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
-	"github.com/browser-svc/svc/worker/internal/launch"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // VerifyKey has the cloud verify a caller's key. It implements launch.License.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/browser-svc/svc/worker/internal/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
 )
 
 // reportedSession is what the worker reported about one session.

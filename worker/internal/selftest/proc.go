@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/browser-svc/svc/worker/internal/sandbox"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // process is a process in /proc.

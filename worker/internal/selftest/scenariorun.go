@@ -16,7 +16,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
 )
 
 // scenarioRun is one run of a scenario.

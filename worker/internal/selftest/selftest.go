@@ -20,7 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
 )
 
 // Options configure a self-test. Run sets defaults for zero values of the fields

@@ -12,7 +12,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
 )
 
 // Time zone and language of the test profile.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
 )
 
 const (

@@ -1,0 +1,130 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/browser-svc/svc/worker/internal/cdp/handover"
+)
+
+// progressInterval is how often a waiting tool reports progress.
+const progressInterval = 10 * time.Second
+
+var errPersonBusy = toolError("A person has this browser, see request_human. Retry when the person is done.")
+
+type humanInput struct {
+	onBrowser
+	Reason         string `json:"reason" jsonschema:"what the person is to do, such as: solve the captcha"`
+	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" jsonschema:"how long to wait, 1 to 43200, by default 600"`
+}
+
+func (in humanInput) request() handover.Request {
+	r := handover.Request{Reason: in.Reason, Timeout: handover.DefaultTimeout}
+	if in.TimeoutSeconds != 0 {
+		r.Timeout = handover.Seconds(in.TimeoutSeconds)
+	}
+	return r
+}
+
+func (s *Service) addHandoverTool(server *sdk.Server) {
+	wait := func(in humanInput) time.Duration { return in.request().Timeout + pageTimeout }
+	addTool(s, server, "request_human", "Hand the browser to a person and wait, for example for a captcha, a sign-in or a payment. "+
+		"The operator sees the reason in the console of the worker and opens the live view there. Returns the outcome: done, timeout or canceled.", wait, s.requestHuman)
+}
+
+// requestHuman hands a browser to a person and waits.
+func (s *Service) requestHuman(ctx context.Context, one *clientSession, in humanInput) (result, error) {
+	b, err := one.browser(in.handle())
+	if err != nil {
+		return result{}, err
+	}
+	to, ok := s.Browsers.Find(b.launchID.String())
+	if !ok {
+		return result{}, errEnded(b)
+	}
+	begun, err := to.Calls.Handovers().Begin(in.request())
+	if errors.Is(err, handover.ErrOpen) {
+		return result{}, toolError("A handover of this browser is already open. Wait until it has ended.")
+	}
+	if err != nil {
+		return result{}, err
+	}
+	if err := awaitHuman(ctx, begun); err != nil {
+		begun.Cancel()
+		return result{}, err
+	}
+	ended, _ := begun.Result()
+	if ended.Outcome == handover.BrowserEnded {
+		return result{}, errEnded(b)
+	}
+	note := fmt.Sprintf("Outcome: %s, after %.0f s.", ended.Outcome, math.Ceil(ended.Duration.Seconds()))
+	if ended.Note != "" {
+		note += " Note of the person: " + quote(ended.Note)
+	}
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	answer, err := s.use(ctx, b, func(context.Context) (result, error) { return result{note: note}, nil })
+	if err != nil { // the outcome counts nevertheless
+		return result{note: joinLines(note, s.describe(err, b).Error())}, nil
+	}
+	return answer, nil
+}
+
+// awaitHuman waits for the end of a handover and reports progress.
+func awaitHuman(ctx context.Context, begun *handover.Handover) error {
+	report := progressOf(ctx)
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	report(ctx, begun)
+	for {
+		select {
+		case <-begun.Ended():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+			report(ctx, begun)
+		}
+	}
+}
+
+// progressKey is the context key of the request of a tool.
+type progressKey struct{}
+
+// progressOf returns the function that reports the progress of a handover. It does
+// nothing if the client has not asked for progress.
+func progressOf(ctx context.Context) func(context.Context, *handover.Handover) {
+	call, _ := ctx.Value(progressKey{}).(*sdk.CallToolRequest)
+	if call == nil || call.Params.GetProgressToken() == nil {
+		return func(context.Context, *handover.Handover) {}
+	}
+	return func(ctx context.Context, of *handover.Handover) {
+		// A client without the stream gets none.
+		_ = call.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+			ProgressToken: call.Params.GetProgressToken(), Message: "Waiting for a person.",
+			Progress: math.Round(time.Since(of.Since).Seconds()), Total: of.Until.Sub(of.Since).Seconds(),
+		})
+	}
+}
+
+// awaitPerson waits until no handover of a browser is open.
+func awaitPerson(ctx context.Context, of *handover.Handovers) error {
+	held := of.Held()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held.Done():
+		return nil
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return errPersonBusy
+		}
+		return context.Cause(ctx)
+	}
+}

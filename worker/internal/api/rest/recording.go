@@ -1,0 +1,73 @@
+package rest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+)
+
+// record converts what a launch records; nil if the launch does not say it.
+func record(parts *sharedapi.RecordedParts) *launch.Record {
+	if parts == nil {
+		return nil
+	}
+	var names []string
+	for _, part := range *parts {
+		names = append(names, string(part))
+	}
+	return new(launch.NewRecord(names))
+}
+
+// RecordingOf returns the recording of a session; nil without one.
+func (s *Server) RecordingOf(of session.Session) *workerapi.Recording {
+	if s.Recording == nil {
+		return nil
+	}
+	info, ok := s.Recording.Info(of.ID)
+	if failed := of.Recording; !ok && failed != nil && failed.Failure != "" {
+		info, ok = recording.Info{
+			Video: failed.Video, Events: failed.Events, Frames: failed.Frames, State: recording.Failed, Reason: recording.Reason(failed.Failure),
+		}, true
+	}
+	if !ok {
+		return nil
+	}
+	data := &workerapi.Recording{
+		Video: info.Video, Events: info.Events, Frames: info.Frames, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
+	}
+	if info.Reason != "" {
+		data.Reason = new(workerapi.RecordingReason(info.Reason))
+	}
+	if info.State != recording.Failed {
+		data.Url = new(s.Recordings.Player(of.ID.String()))
+	}
+	return data
+}
+
+// CreateRecordingTicket returns a URL that opens the player of a recording once.
+func (s *Server) CreateRecordingTicket(
+	ctx context.Context, request workerapi.CreateRecordingTicketRequestObject,
+) (workerapi.CreateRecordingTicketResponseObject, error) {
+	if s.Recording == nil {
+		return nil, fault.Missing("recording")
+	}
+	switch _, err := s.Recording.Find(ctx, request.SessionId); {
+	case errors.Is(err, recording.ErrNone):
+		return nil, fault.Missing("recording")
+	case err != nil:
+		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (RECORDINGS_URL) does not answer. Try again.")
+	}
+	address, expires, err := s.Recordings.Link(request.SessionId.String())
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.CreateRecordingTicket200JSONResponse{
+		Success: true, Data: workerapi.RecordingTicket{Url: address, ExpiresAt: expires.UTC()},
+	}, nil
+}

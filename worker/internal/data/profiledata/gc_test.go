@@ -1,0 +1,76 @@
+package profiledata_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
+)
+
+// allAges is a minimum age that every object has.
+const allAges = -time.Hour
+
+// index is the cloud's index for a garbage collection.
+type index struct{ r *remoteFixture }
+
+func (i index) Deleted(context.Context, string) (bool, error) { return false, nil }
+
+func (i index) Key(_ context.Context, id uuid.UUID) ([]byte, error) {
+	if id != profileID {
+		return nil, fault.Missing("profile")
+	}
+	return i.r.key, nil
+}
+
+func (i index) Versions(_ context.Context, id uuid.UUID) (ids []uuid.UUID, err error) {
+	if id != profileID {
+		return nil, fault.Missing("profile")
+	}
+	for _, v := range i.r.versions {
+		ids = append(ids, v.ID)
+	}
+	return ids, nil
+}
+
+func TestCollectGarbage_DeletesOldUnusedObjectsOnly(t *testing.T) {
+	r := newRemote(t)
+	r.save(t, large(1))
+	r.save(t, large(2))
+	other := uuid.New() // a profile that the cloud has deleted
+	foreign := &remoteFixture{Remote: r.Remote, key: bytes.Repeat([]byte{2}, 32), dir: r.dir, log: r.log}
+	for _, each := range []*remoteFixture{{Remote: r.Remote, key: r.key}, foreign} {
+		use := each.use()
+		use.ProfileID = other
+		h := each.handle(t, use)
+		if err := errors.Join(h.Restore(t.Context(), emptyRoot(t)), h.Save(t.Context(), sampleTree(1).write(t))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.versions = r.versions[1:]
+	before := len(r.objects(t)) + 1 // the time of the collection
+	if done, err := r.CollectGarbage(t.Context(), index{r}, profiledata.MinGarbageAge); err != nil || done.Objects != 0 || done.Profiles != 2 {
+		t.Errorf("young objects: %+v, %v", done, err)
+	}
+	r.clock.Advance(1000 * time.Hour) // a wrong clock of the worker deletes nothing
+	if done, err := r.CollectGarbage(t.Context(), index{r}, profiledata.MinGarbageAge); err != nil || done.Objects != 0 {
+		t.Errorf("with a wrong clock: %+v, %v", done, err)
+	}
+	done, err := r.CollectGarbage(t.Context(), index{r}, allAges)
+	if err != nil || done.Objects < 4 || done.Bytes == 0 || len(r.objects(t)) != before-done.Objects {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	assertTree(t, r.restored(t), large(2))
+	use := foreign.use()
+	use.ProfileID = other
+	root := emptyRoot(t)
+	if err := foreign.handle(t, use).Restore(t.Context(), root); err != nil {
+		t.Errorf("the data of another organization: %v", err)
+	}
+	assertTree(t, read(t, root), sampleTree(1))
+}

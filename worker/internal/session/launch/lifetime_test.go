@@ -1,0 +1,165 @@
+package launch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/activity"
+)
+
+// step is what happens to a session at a time after its start.
+type step struct {
+	after time.Duration
+	do    func(t *testing.T, l *Lifetime)
+}
+
+func touch(_ *testing.T, l *Lifetime) { l.activity.Touch() }
+
+func change(changes LimitChanges, kind fault.Kind, fields ...string) func(*testing.T, *Lifetime) {
+	return func(t *testing.T, l *Lifetime) {
+		t.Helper()
+		err := l.change(changes)
+		if len(fields) == 0 && err != nil || len(fields) > 0 && !fault.Is(err, kind) {
+			t.Errorf("change %+v: %v", changes, err)
+			return
+		}
+		var got []string
+		if err != nil {
+			for _, detail := range fault.From(err).Details {
+				got = append(got, detail.Field)
+			}
+			if diff := cmp.Diff(fields, got); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+func TestLifetime_EndsSession(t *testing.T) {
+	const minute = time.Minute
+	for _, tc := range []struct {
+		name   string
+		limits Limits
+		steps  []step
+		reason session.EndReason
+		after  time.Duration
+	}{
+		{"idle", Limits{Idle: minute}, nil, session.Idle, minute},
+		{"used once", Limits{Idle: minute}, []step{{30 * time.Second, touch}}, session.Idle, 90 * time.Second},
+		{"a long request", Limits{Idle: minute}, []step{{0, func(_ *testing.T, l *Lifetime) {
+			end := l.activity.Begin()
+			time.AfterFunc(10*minute, end)
+		}}}, session.Idle, 11 * minute},
+		{"maximum", Limits{Max: minute, Idle: 2 * minute}, []step{{30 * time.Second, touch}}, session.MaxDuration, minute},
+		{"never used", Limits{Connect: minute, Max: time.Hour}, nil, session.NeverConnected, minute},
+		{"used in time", Limits{Connect: minute, Max: time.Hour}, []step{{30 * time.Second, touch}}, session.MaxDuration, time.Hour},
+		{"only watched by the console", Limits{Connect: minute}, []step{{0, func(_ *testing.T, l *Lifetime) { l.activity.Count() }}}, session.NeverConnected, minute},
+		{"viewed", Limits{Connect: minute, Idle: 2 * minute}, []step{{30 * time.Second, func(_ *testing.T, l *Lifetime) { l.activity.Use() }}}, session.Idle, 2 * minute},
+		{"extended", Limits{Max: minute}, []step{{50 * time.Second, change(LimitChanges{Max: new(5 * minute)}, 0)}}, session.MaxDuration, 5 * minute},
+		{"shortened", Limits{}, []step{{10 * time.Second, change(LimitChanges{Max: new(minute)}, 0)}}, session.MaxDuration, minute},
+		{"idle time restarted", Limits{Idle: minute, Connect: time.Hour}, []step{{50 * time.Second, change(LimitChanges{Idle: new(minute)}, 0)}}, session.Idle, 110 * time.Second},
+		{"limit removed", Limits{Idle: minute, Max: time.Hour}, []step{{50 * time.Second, change(LimitChanges{Idle: new(time.Duration(0))}, 0)}}, session.MaxDuration, time.Hour},
+		{"refused limits", Limits{Max: 2 * minute}, []step{{minute, change(LimitChanges{Idle: new(minute), Max: new(minute), Connect: new(time.Second)}, fault.Validation, "maxDurationSeconds", "connectTimeoutSeconds")}},
+			session.MaxDuration, 2 * minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started := time.Now()
+				l := newLifetime(clock.System{}, activity.New(clock.System{}), tc.limits)
+				for _, s := range tc.steps {
+					go func() {
+						time.Sleep(s.after)
+						s.do(t, l)
+					}()
+				}
+				reason := l.await(nil, nil)
+				if took := time.Since(started); reason != tc.reason || took != tc.after {
+					t.Errorf("ended by %q after %s, want %q after %s", reason, took, tc.reason, tc.after)
+				}
+				if err := l.change(LimitChanges{Max: new(time.Hour)}); !fault.Is(err, fault.Conflict) {
+					t.Errorf("a change after the end: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestLifetime_OtherEndsRefuseChanges(t *testing.T) {
+	exited, requests := make(chan struct{}), make(chan session.EndReason, 1)
+	close(exited)
+	requests <- session.Drain
+	for want, await := range map[session.EndReason]func(*Lifetime) session.EndReason{
+		"":            func(l *Lifetime) session.EndReason { return l.await(exited, nil) },
+		session.Drain: func(l *Lifetime) session.EndReason { return l.await(nil, requests) },
+	} {
+		l := newLifetime(clock.System{}, activity.New(clock.System{}), Limits{})
+		if got := await(l); got != want || !fault.Is(l.change(LimitChanges{}), fault.Conflict) {
+			t.Errorf("got %q, want %q and no changes", got, want)
+		}
+	}
+}
+
+func TestLifetime_Expiry(t *testing.T) {
+	now := clock.NewFake(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	l := newLifetime(now, activity.New(now), Limits{Idle: time.Minute, Max: time.Hour, Connect: time.Second})
+	assert := func(after time.Duration, want session.EndReason) {
+		t.Helper()
+		if end, reason := l.Expiry(); reason != want || !end.Equal(l.start.Add(after)) {
+			t.Errorf("got %s at %v, want %s after %s", reason, end, want, after)
+		}
+	}
+	assert(time.Second, session.NeverConnected)
+	now.Advance(500 * time.Millisecond)
+	l.activity.Touch()
+	assert(time.Minute+500*time.Millisecond, session.Idle)
+	now.Advance(time.Hour - time.Second)
+	l.activity.Touch()
+	assert(time.Hour, session.MaxDuration)
+	var none *Lifetime
+	if end, reason := none.Expiry(); !end.IsZero() || reason != "" || none.Limits() != (Limits{}) {
+		t.Error("the nil lifetime has limits")
+	}
+}
+
+func TestLimits_LaunchBeforeProfileBeforeWorker(t *testing.T) {
+	s := &Service{Options: Options{LimitRules: LimitRules{Default: Limits{Idle: 1, Max: 2, Connect: 3}}}}
+	none := new(time.Duration(0))
+	for name, tc := range map[string]struct {
+		request Request
+		profile Settings
+		want    Limits
+	}{
+		"worker":          {Request{}, Settings{}, Limits{1, 2, 3}},
+		"WebDriver":       {Request{DefaultIdle: 4}, Settings{}, Limits{4, 2, 3}},
+		"profile":         {Request{DefaultIdle: 4}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5))}}, Limits{5, 2, 3}},
+		"launch":          {Request{Override: Settings{Limits: LimitChanges{Idle: new(time.Duration(6))}}}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5)), Max: new(time.Duration(7))}}, Limits{6, 7, 3}},
+		"launch has none": {Request{Override: Settings{Limits: LimitChanges{none, none, none}}}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5))}}, Limits{}},
+	} {
+		if got := s.limits(tc.request, tc.request.Override.withDefaults(tc.profile)); got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestLimitChanges_RefuseMoreThanHighest(t *testing.T) {
+	highest := Limits{Idle: time.Minute, Connect: time.Hour}
+	changes := LimitChanges{Idle: new(61 * time.Second), Max: new(time.Hour), Connect: new(time.Duration(0))}
+	want := []fault.Detail{
+		{Field: "browser.idleTimeoutSeconds", Code: fault.TooBig, Received: int64(61), Constraint: map[string]any{"min": 1, "max": int64(60)},
+			Message: "must be from 1 to 60, also in the profile: this worker has a limit (IDLE_TIMEOUT_LIMIT)"},
+		{Field: "browser.connectTimeoutSeconds", Code: fault.TooSmall, Received: int64(0), Constraint: map[string]any{"min": 1, "max": int64(3600)},
+			Message: "must be from 1 to 3600, also in the profile: this worker has a limit (CONNECT_TIMEOUT_LIMIT)"},
+	}
+	if diff := cmp.Diff(want, changes.check(highest, "browser.", alsoInProfile)); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if details := (LimitChanges{Idle: new(time.Minute)}).check(highest, "", ""); len(details) > 0 {
+		t.Errorf("the highest value is refused: %+v", details)
+	}
+}

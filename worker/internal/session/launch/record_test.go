@@ -1,0 +1,87 @@
+package launch_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+)
+
+// TestRecord_LaunchOverridesProfile launches with and without a list of its own.
+func TestRecord_LaunchOverridesProfile(t *testing.T) {
+	events, frames := launch.NewRecord([]string{"events"}), launch.NewRecord([]string{"frames"})
+	for _, tc := range []struct {
+		name         string
+		profile, own *launch.Record
+		want         launch.Record
+	}{
+		{"nothing", nil, nil, launch.Record{}},
+		{"the profile", &events, nil, events},
+		{"the launch", &events, &frames, frames},
+		{"turned off", &events, &launch.Record{}, launch.Record{}},
+		{"turned on", &launch.Record{}, &frames, frames},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got launch.Record
+			r := newFixture(t, func(o *launch.Options) {
+				o.KeepsFiles = true
+				o.CannotRecord = func(launch.Record) string { return "" }
+				o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
+				o.Launched = func(_ uuid.UUID, _ launch.Request, record launch.Record) string {
+					got = record
+					return ""
+				}
+			})
+			r.cloud.profile.Settings.Record = tc.profile
+			request := byProfile()
+			request.Override.Record = tc.own
+			s, err := r.Launch(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reported := s.Recording != nil && s.Recording.Events == tc.want.Events && s.Recording.Frames == tc.want.Frames
+			if got != tc.want || reported != tc.want.Any() {
+				t.Errorf("recorded %+v, reported %+v, want %+v", got, s.Recording, tc.want)
+			}
+		})
+	}
+}
+
+// TestRecord_RefusesProfileThatCannotBeRecorded names the profile in the error.
+func TestRecord_RefusesProfileThatCannotBeRecorded(t *testing.T) {
+	for message, change := range map[string]func(*launch.Options){
+		"must be empty, also in the profile: this worker does not keep files (FILES_RETENTION is 0)": func(*launch.Options) {},
+		"must not contain video, also in the profile: no encoder": func(o *launch.Options) {
+			o.KeepsFiles, o.CannotRecord = true, func(launch.Record) string { return "no encoder" }
+		},
+	} {
+		r := newFixture(t, func(o *launch.Options) { o.Launcher = &recordingLauncher{} }, change)
+		r.cloud.profile.Settings.Record = &launch.Record{Video: true}
+		_, err := r.Launch(t.Context(), byProfile())
+		f := fault.From(err)
+		if f == nil || f.Kind != fault.Validation || len(f.Details) != 1 || f.Details[0].Field != "browser.record" || f.Details[0].Message != message {
+			t.Errorf("error %+v", f)
+		}
+	}
+}
+
+// TestRecord_SessionSaysThatStartFailed launches a browser whose recording cannot start. The cloud gets no URL.
+func TestRecord_SessionSaysThatStartFailed(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) {
+		o.KeepsFiles = true
+		o.CannotRecord = func(launch.Record) string { return "" }
+		o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
+		o.Launched = func(uuid.UUID, launch.Request, launch.Record) string { return "disk_full" }
+	})
+	request := byProfile()
+	request.Override.Record = &launch.Record{Events: true}
+	s, err := r.Launch(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := s.Recording; of == nil || of.Failure != "disk_full" || of.URL != "" || !of.Events {
+		t.Errorf("got %+v", of)
+	}
+}

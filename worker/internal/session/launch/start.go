@@ -1,0 +1,170 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/activity"
+)
+
+// start starts the browser of a grant, adds its session and watches it. After an
+// error no resources leak.
+func (s *Service) start(
+	ctx context.Context, id uuid.UUID, grant Grant, request Request, host func() hostSnapshot, timeline *timeline,
+) (*running, error) {
+	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, host())
+	if err != nil {
+		return nil, err
+	}
+	if err := settings.setTrust(ctx, request, &spec); err != nil {
+		return nil, err
+	}
+	field := request.proxyField()
+	if request.Override.Proxy == nil || !request.usesWorkerKey() { // otherwise it was checked before the authorization
+		if err := s.checkProxy(ctx, settings.Proxy, field); err != nil {
+			return nil, err
+		}
+	}
+	run := &running{
+		oomKillsBefore: host().oomKills,
+		done:           make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
+		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
+	}
+	run.ending, run.markEnding = context.WithCancel(context.Background())
+	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
+	if err != nil {
+		return nil, err
+	}
+	start, err := s.acquireBrowser(ctx, run, grant.Profile, settings.Proxy, field, spec)
+	if err != nil {
+		releaseExtensions()
+		return nil, err
+	}
+	run.resources.extensions = releaseExtensions
+	s.countStart(start)
+	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
+	timeline.record(ctx, session.Ready, s.Clock.Now())
+	run.activity = activity.New(s.Clock)
+	run.browser.WatchDebugPort(run.activity.Watch)
+	run.lifetime = newLifetime(s.Clock, run.activity, s.limits(request, settings))
+	if err := s.bindFiles(run, id, request.KeepFiles); err != nil {
+		return nil, err
+	}
+	s.addSession(run, session.Session{
+		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
+		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Name: request.Name, Metadata: settings.Metadata, Bundle: bundle,
+		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
+	})
+	s.startRecording(run, request, deref(settings.Record))
+	return run, nil
+}
+
+// bindFiles gives the files of a browser to its session. After an error the browser has
+// ended.
+func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
+	of := run.browser.Files()
+	if of == nil {
+		return nil
+	}
+	err := of.Bind(id, keep)
+	if err == nil {
+		return nil
+	}
+	message := "The files of the browser could not be stored."
+	if !run.browser.Exit().At.IsZero() {
+		message = "The browser ended while it started."
+	}
+	s.stopBrowser(run)
+	run.resources.release()
+	return fault.Wrap(err, fault.Internal, message)
+}
+
+// startCold starts a new browser for a launch.
+func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
+	held, err := s.acquireResources(ctx, profile, run.dataUse, proxy, field, &spec)
+	if err != nil {
+		return err
+	}
+	if run.browser, err = s.Launcher.Launch(ctx, spec); err != nil {
+		held.release()
+		return s.launchError(ctx, spec.LaunchID, err)
+	}
+	held.restrict(run.browser.UID())
+	run.resources = held
+	run.timeline.record(ctx, session.Started, run.browser.ExecutedAt)
+	return nil
+}
+
+// prepareSpec builds the browser spec for a profile and a request. acquireResources
+// adds the directories and the proxy address.
+func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapshot) (_ browser.Spec, settings Settings, bundle session.Bundle, err error) {
+	build, err := host.findBuild(profile.BrowserVersion, s.needs(request, profile))
+	if err == nil {
+		err = request.checkBuild(build)
+	}
+	if err != nil {
+		return browser.Spec{}, settings, bundle, err
+	}
+	launchID, err := uuid.NewV7()
+	if err != nil {
+		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
+	}
+	settings, bundle = s.settings(request, profile)
+	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
+		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
+	}
+	if err := checkSettings(request, profile, settings, build); err != nil {
+		return browser.Spec{}, settings, bundle, err
+	}
+	details := append(s.checkRecord(deref(settings.Record), recordField, alsoInProfile), settings.Limits.check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
+	if len(details) > 0 {
+		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
+	}
+	spec := settings.browserSpec()
+	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
+	if len(spec.StartURLs) == 0 && !spec.Headless {
+		spec.StartURLs = nil // a headful browser needs a tab
+	}
+	if request.State != nil {
+		spec.BeforeFirstPage = func(ctx context.Context, conn *cdp.Conn) error { return request.State.Write(ctx, conn, stateField) }
+	}
+	return spec, settings, bundle, nil
+}
+
+// alsoInProfile is a part of the message about a setting that a profile can have.
+const alsoInProfile = ", also in the profile"
+
+// stateField is the prefix of the names of a state's fields.
+const stateField = "browser.state."
+
+// launchError returns the client error for a browser that did not start.
+func (s *Service) launchError(ctx context.Context, launchID string, err error) error {
+	if invalid, ok := errors.AsType[*fault.Error](err); ok { // the browser refuses the state
+		return invalid
+	}
+	s.Logger.WarnContext(ctx, "browser did not start", "launchId", launchID, "error", err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return launchCanceled(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
+	case errors.Is(err, browser.ErrNoSandbox):
+		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and ALLOW_NO_SANDBOX.")
+	}
+	if refused, ok := errors.AsType[*browser.ExtensionError](err); ok {
+		return extensionRefused(refused)
+	}
+	return fault.Wrap(err, fault.Internal, "The browser did not start.")
+}
+
+func launchCanceled(cause error) error {
+	return fault.Wrap(cause, fault.Unavailable, "The launch was canceled.")
+}
