@@ -44,6 +44,20 @@ var groups = map[string]map[string][]string{
 		"platform": {},
 		"bench":    {"app", "api", "tenancy", "browsers", "license"},
 	},
+	"worker/internal/": {
+		"app":      {"api", "auth", "cloud", "session", "browser", "data", "media", "host", "cdp", "selftest"},
+		"api":      {"auth", "session", "browser", "data", "media", "host", "cdp"},
+		"auth":     {"session", "data", "cdp"},
+		"cloud":    {"session", "browser"},
+		"session":  {"browser", "data", "cdp"},
+		"browser":  {"data", "host", "cdp"},
+		"data":     {"cdp"},
+		"media":    {"cdp"},
+		"host":     {},
+		"cdp":      {},
+		"selftest": {"browser", "cdp", "testing"},
+		"testing":  {"browser", "cdp"},
+	},
 }
 
 func TestImports_FollowGroups(t *testing.T) {

@@ -10,5 +10,9 @@
 // With Options.Isolation each browser is the first process of its own sandbox
 // (package sandbox). One sandbox is always prepared in advance for the next launch.
 //
-// The package knows nothing of HTTP, of the API's types or of the cloud.
+// Its folders contain what a launch is made of: namespaces and limits (sandbox), egress
+// (proxy), builds (install, pagecache), extensions (extension) and identity presets
+// (bundle). Packages of session, cloud, api and app import them; they know nothing of
+// HTTP handlers, of the API's types or of the cloud. Each browser owns the goroutines
+// that watch it, and its end waits for them; the launcher owns the thread of all starts.
 package browser

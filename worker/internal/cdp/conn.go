@@ -1,8 +1,3 @@
-// Package cdp implements the Chrome DevTools Protocol over a pair of pipes, as
-// Chromium does with --remote-debugging-pipe: NUL-terminated JSON messages.
-//
-// It sends calls, matches answers and delivers events. Methods and their
-// parameters are up to the caller.
 package cdp
 
 import (

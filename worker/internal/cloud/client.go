@@ -1,7 +1,3 @@
-// Package cloud is the client of the cloud API: the generated client with
-// timeouts, and every answer converted to a value or a fault. Any answer that
-// is not clearly a grant is treated as a refusal (specification 3.2: fail
-// closed).
 package cloud
 
 import (

@@ -1,5 +1,3 @@
-// Package session stores the running sessions of this machine and those that ended
-// in the last hour (specification 2.4, 3.1).
 package session
 
 import (
