@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,7 +104,7 @@ func holdOutside(t *testing.T, program string) holding {
 	id := os.Getpid()
 	_ = os.Mkdir("/tmp/.X11-unix", 0o777) // exists where a display has run
 	own := holding{
-		Port: freePort(t), Abstract: fmt.Sprintf("worker-%d", id), Display: fmt.Sprintf("/tmp/.X11-unix/X%d", 1_000_000+id),
+		Port: testenv.FreePort(t), Abstract: fmt.Sprintf("worker-%d", id), Display: fmt.Sprintf("/tmp/.X11-unix/X%d", 1_000_000+id),
 		File: filepath.Join(testenv.PublicTempDir(t), "secret"), Memory: fmt.Sprintf("/dev/shm/worker-%d", id), Key: 0x53000000 | id,
 	}
 	argument, err := json.Marshal(own)
@@ -129,15 +128,4 @@ func holdOutside(t *testing.T, program string) holding {
 	testenv.Eventually(t, "the files of the worker", func() bool { return exists(own.File) })
 	own.PID = cmd.Process.Pid
 	return own
-}
-
-// freePort returns a port of 127.0.0.1 that no server uses.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
