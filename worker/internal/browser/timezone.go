@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +14,9 @@ import (
 // timezoneTimeout limits how long a browser's pages may take to notice a new
 // time zone. On a busy machine they take seconds.
 const timezoneTimeout = 30 * time.Second
+
+// readTimeout limits one reading of the time zone of a page.
+const readTimeout = 3 * time.Second
 
 // Limits of timezoneChange.await: how long a page may take to notice a change before await
 // makes a detour, and for how long the page must show the new zone after a detour.
@@ -77,11 +81,19 @@ func (b *Browser) timezonePages(ctx context.Context, sessions []string) ([]timez
 	return pages, nil
 }
 
+// zone reads the zone of the page. It repeats a call that the page does not answer: a page
+// that changes its document can lose one.
 func (p timezonePage) zone(ctx context.Context) (string, error) {
-	var answer struct{ Result struct{ Value string } }
 	question := object{"expression": "Intl.DateTimeFormat().resolvedOptions().timeZone", "returnByValue": true}
-	err := p.conn.Call(ctx, p.session, "Runtime.evaluate", question, &answer)
-	return answer.Result.Value, err
+	for {
+		var answer struct{ Result struct{ Value string } }
+		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		err := p.conn.Call(limited, p.session, "Runtime.evaluate", question, &answer)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return answer.Result.Value, err
+		}
+	}
 }
 
 // detourZones are time zones with only one name.
