@@ -15,10 +15,11 @@ import (
 // freezeFile freezes and thaws a group.
 const freezeFile = "cgroup.freeze"
 
-// A launch whose processes are not stopped after these rounds starts new ones too fast.
+// stopTimeout limits how long stopping the processes of a launch takes. On a busy machine a
+// process stops only when it gets a processor.
 const (
-	stopRounds = 50
-	stopPause  = 2 * time.Millisecond
+	stopTimeout = 2 * time.Second
+	stopPause   = 2 * time.Millisecond
 )
 
 // canFreeze reports whether groups can be frozen.
@@ -67,7 +68,8 @@ func (g *cgroup) setFrozen(frozen bool) error {
 // stopProcesses stops the processes of the launch by SIGSTOP, which they cannot ignore, until
 // two scans in a row find none that runs: a scan can miss a new process.
 func (s *Sandbox) stopProcesses() error {
-	for round, quietRounds := 0, 0; round < stopRounds; round++ {
+	quietRounds := 0
+	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); {
 		busy := false
 		for _, p := range readProcesses().tree(s.first) {
 			if strings.Contains("TtZX", p.state) { // stopped or ended
@@ -75,7 +77,9 @@ func (s *Sandbox) stopProcesses() error {
 			}
 			busy = busy || p.state != "D" // one that waits in the kernel stops before it continues
 			p.signal(unix.SIGSTOP)
-			s.stopOrder = append(s.stopOrder, p)
+			if !slices.ContainsFunc(s.stopOrder, func(other process) bool { return other.pid == p.pid && other.startTime == p.startTime }) {
+				s.stopOrder = append(s.stopOrder, p)
+			}
 		}
 		if quietRounds++; busy {
 			quietRounds = 0
@@ -86,7 +90,7 @@ func (s *Sandbox) stopProcesses() error {
 		}
 	}
 	s.continueProcesses()
-	return errors.New("the launch starts processes faster than they can be stopped")
+	return errors.New("the processes of the launch could not be stopped in time: it starts new ones too fast, or the machine is overloaded")
 }
 
 // continueProcesses continues the processes that stopProcesses has stopped, children first.
