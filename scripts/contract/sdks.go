@@ -16,6 +16,9 @@ func (h *testEnvironment) sdks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(found) == 0 {
+		return "", errors.New("no files match scripts/contract/sdk/*/run")
+	}
 	var all []string
 	for _, run := range found {
 		all = append(all, filepath.Base(filepath.Dir(run)))

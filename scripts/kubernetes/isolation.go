@@ -170,7 +170,7 @@ func (p *proof) startWorkers(ctx context.Context, c podCase) error {
 	return nil
 }
 
-// checkHealth checks which pieces of isolation the worker lacks, and reports all.
+// checkHealth checks which pieces of isolation are missing, and reports all.
 func (c podCase) checkHealth(ctx context.Context, worker fleet) error {
 	var health struct{ Isolation struct{ Missing []string } }
 	if err := worker.call(ctx, http.MethodGet, worker.edge+"/health", nil, http.StatusOK, &health); err != nil {
@@ -190,7 +190,7 @@ func (c podCase) checkHealth(ctx context.Context, worker fleet) error {
 		logf("%s, %s: %s %t %s", c.level, c.values, piece.Name, piece.Enabled, piece.Reason)
 	}
 	if slices.Sort(health.Isolation.Missing); !slices.Equal(health.Isolation.Missing, c.missing) {
-		return fmt.Errorf("the worker lacks %v, want %v", health.Isolation.Missing, c.missing)
+		return fmt.Errorf("missing isolation: %v, want %v", health.Isolation.Missing, c.missing)
 	}
 	return nil
 }

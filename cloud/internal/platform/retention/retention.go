@@ -26,7 +26,7 @@ type Options struct {
 	Batch int           // rows per batch; default 1000
 	Pause time.Duration // between batches; default 100 ms
 
-	Records time.Duration // replaces the constant Records in tests
+	Records time.Duration // how long records without content are kept; default Records
 }
 
 // Service deletes expired data. Its pool must see the rows of all organizations.

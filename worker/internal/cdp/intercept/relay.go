@@ -135,7 +135,7 @@ func (r *Relay) drain(ctx context.Context, d *directions, status uint16, reason 
 	defer cancel()
 	deadline, _ := limit.Deadline()
 	_ = r.client.Conn.SetWriteDeadline(deadline)
-	if !isClosed(d.fromBrowser) {
+	if !hasEnded(d.fromBrowser) {
 		r.browser.CloseWrite()
 		if ctx.Err() != nil && status == 0 {
 			return
@@ -145,7 +145,7 @@ func (r *Relay) drain(ctx context.Context, d *directions, status uint16, reason 
 		case <-limit.Done():
 		}
 	}
-	if isClosed(d.fromClient) && closeStatus(d.err) != 0 {
+	if hasEnded(d.fromClient) && closeStatus(d.err) != 0 {
 		status, reason = closeStatus(d.err), ""
 	}
 	if status != 0 {
@@ -170,7 +170,7 @@ func closeStatus(err error) uint16 {
 	return 0
 }
 
-func isClosed(c <-chan struct{}) bool {
+func hasEnded(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
