@@ -1819,9 +1819,16 @@ export interface paths {
          *     | `pageLoadStrategy`, `timeouts`, `unhandledPromptBehavior`, `strictFileInteractability`, `goog:loggingPrefs` | As in chromedriver |
          *     | `webSocketUrl` | With `true`, the response has the URL of a WebDriver BiDi socket |
          *     | `se:downloadsEnabled` | With `true`, `se/files` lists, returns and deletes the downloads of the session |
+         *     | `se:name` | `browser.name`, shown in lists of sessions and recordings |
+         *     | `se:timeZone` | `browser.timezoneId` |
+         *     | `se:screenResolution` | `browser.screen`, such as `1920x1080` |
+         *     | `se:recordVideo` | With `true`, `browser.record` is `[video]` |
          *     | Other `se:*`, `wdio:*` | Ignored |
          *
-         *     Other capabilities and options are refused. The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, and
+         *     Other capabilities and options are refused. Without `svc:options.waitSeconds`, a session waits up to 300 seconds for a
+         *     free slot; a client that disconnects stops waiting.
+         *
+         *     The response adds `se:cdp`, a CDP URL of the browser, `se:cdpVersion`, `se:vnc`, a WebSocket that speaks RFB (VNC), and
          *     `svc:session` with `sessionId`, `launchId`, `profileId`, `webSocketDebuggerUrl`, `viewUrl` and, if the session is
          *     recorded, `recording` as in the session.
          *
@@ -1883,7 +1890,7 @@ export interface paths {
         /**
          * Send a WebDriver command that reads
          * @description A command of W3C WebDriver or of chromedriver, such as `title` or `screenshot`. `se/cdp`, the URL in `se:cdp`, is a
-         *     WebSocket that speaks CDP with the browser. `se/files` lists the complete downloads of a session with
+         *     WebSocket that speaks CDP with the browser, and `se/vnc`, the URL in `se:vnc`, one that speaks RFB. `se/files` lists the complete downloads of a session with
          *     `se:downloadsEnabled`, the oldest first: `{"names": ["a.txt"], "files": [{"name": "a.txt", "creationTime":
          *     1795255200000, "lastModifiedTime": 1795255201000, "size": 120}]}`. Downloads of the same name get numbers.
          */
@@ -1918,7 +1925,9 @@ export interface paths {
         };
         /**
          * Get the status, for WebDriver clients
-         * @description Whether the worker accepts launches, as in `GET /readyz`, in the form of WebDriver.
+         * @description Whether the worker accepts launches, as in `GET /readyz`, in the form of WebDriver. With the worker key, `nodes` has the
+         *     worker as a node of Selenium Grid: its slots with the running sessions of all clients, and the free slots; one if
+         *     `MAX_SESSIONS` is not set. The id of a session is the one of `GET /sessions`.
          */
         get: operations["getWebDriverStatus"];
         put?: never;

@@ -46,10 +46,19 @@ func (c CloudContract) toAPI() workerapi.CloudContract {
 
 // GetFleetStatus returns the full state of this machine for a cluster manager.
 func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusRequestObject) (workerapi.GetFleetStatusResponseObject, error) {
+	data, err := s.FleetStatus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return workerapi.GetFleetStatus200JSONResponse{Success: true, Data: data}, nil
+}
+
+// FleetStatus returns the full state of this machine.
+func (s *Server) FleetStatus(ctx context.Context) (workerapi.FleetStatus, error) {
 	waiting, rejected := s.Identity.Reports()
 	builds, err := s.Builds.Find(ctx)
 	if err != nil {
-		return nil, err
+		return workerapi.FleetStatus{}, err
 	}
 	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.liveStatus(ctx)
 	data := workerapi.FleetStatus{
@@ -79,7 +88,7 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 			data.Sessions = append(data.Sessions, fleetSession(one, running))
 		}
 	}
-	return workerapi.GetFleetStatus200JSONResponse{Success: true, Data: data}, nil
+	return data, nil
 }
 
 func fleetSession(of session.Session, running launch.Running) workerapi.FleetSession {

@@ -22,6 +22,8 @@ type newSession struct {
 	body    map[string]json.RawMessage // like the body of POST /sessions/profile
 	forward map[string]any             // capabilities for chromedriver
 
+	capabilities map[string]string // by the setting of the launch that each sets
+
 	acceptInsecureCerts bool
 	managesDownloads    bool
 }
@@ -109,7 +111,7 @@ const maxCapabilities = 100
 
 // parse converts merged capabilities and returns all problems at once.
 func (c capabilities) parse() (*newSession, error) {
-	n := &newSession{body: map[string]json.RawMessage{}, forward: map[string]any{}}
+	n := &newSession{body: map[string]json.RawMessage{}, forward: map[string]any{}, capabilities: map[string]string{}}
 	var details []fault.Detail
 	refuse := func(more ...fault.Detail) { details = append(details, more...) }
 	refuse(n.readOwnOptions(c[ownOptions])...)
@@ -148,8 +150,9 @@ func (c capabilities) parse() (*newSession, error) {
 			refuse(n.readProxy(raw)...)
 		case name == "goog:chromeOptions":
 			refuse(n.readChromeOptions(raw)...)
-		case name == ownOptions, strings.HasPrefix(name, "se:"), strings.HasPrefix(name, "wdio:"):
-			// Options of Selenium and webdriverio are for the client itself or for a grid.
+		case strings.HasPrefix(name, "se:"):
+			refuse(n.readGridOption(name, raw)...)
+		case name == ownOptions, strings.HasPrefix(name, "wdio:"): // webdriverio's are for the client itself
 		default:
 			refuse(fault.Detail{Field: name, Code: fault.UnrecognizedKey, Message: "is not a capability that this worker supports"})
 		}

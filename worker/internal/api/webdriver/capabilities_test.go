@@ -23,7 +23,8 @@ func TestParseNewSession_Converts(t *testing.T) {
 		"HTTP proxy":  {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"manual","httpProxy":"p:1","sslProxy":"p:1","noProxy":["a","b"]}}}}`, `{"proxyOverride":{"bypass":"a,b","server":"http://p:1"},"spec":{}}`, `{}`},
 		"SOCKS proxy": {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"MANUAL","socksProxy":"p:1","socksVersion":5}}}}`, `{"proxyOverride":{"server":"socks5://p:1"},"spec":{}}`, `{}`},
 		"no proxy":    {`{"capabilities":{"alwaysMatch":{"proxy":{"proxyType":"direct"}}}}`, `{"proxyOverride":null,"spec":{}}`, `{}`},
-		"client's":    {`{"capabilities":{"alwaysMatch":{"se:name":"x","wdio:maxInstances":1,"setWindowRect":true}}}`, `{"spec":{}}`, `{}`},
+		"client's":    {`{"capabilities":{"alwaysMatch":{"se:noVncPort":7900,"wdio:maxInstances":1,"setWindowRect":true}}}`, `{"spec":{}}`, `{}`},
+		"Grid's":      {`{"capabilities":{"alwaysMatch":{"se:name":"x","se:timeZone":"Asia/Tokyo","se:screenResolution":"1600x900","se:recordVideo":"true"}}}`, `{"browser":{"name":"x","record":["video"],"screen":{"height":900,"width":1600},"timezoneId":"Asia/Tokyo"},"spec":{}}`, `{}`},
 	} {
 		got, err := parseNewSession([]byte(tc.body))
 		if err != nil {
@@ -44,7 +45,9 @@ func TestParseNewSession_RefusesFields(t *testing.T) {
 		`{"browserVersion":"150","svc:options":{"spec":{"browserVersion":1}}}`: {"browserVersion"},
 		`{"webSocketUrl":"yes","acceptInsecureCerts":1,"setWindowRect":false}`: {"acceptInsecureCerts", "setWindowRect", "webSocketUrl"},
 		`{"browserName":1,"moz:firefoxOptions":{},"vendor:x":1}`:               {"browserName", "moz:firefoxOptions", "vendor:x"},
-		`{"svc:options":1}`:           {"svc:options"},
+		`{"svc:options":1}`: {"svc:options"},
+		`{"se:name":1,"se:timeZone":[],"se:screenResolution":"wide","se:recordVideo":"perhaps"}`: {"se:name", "se:recordVideo", "se:screenResolution", "se:timeZone"},
+		`{"se:name":"x","svc:options":{"browser":{"name":"y"}}}`:                                 {"se:name"},
 		`{"svc:options":null}`:        nil,
 		`{"svc:options":{"token":1}}`: {"svc:options.token"},
 		`{"goog:chromeOptions":{"binary":"/bin/sh","debuggerAddress":"127.0.0.1:1","extensions":["x"],"prefs":{},"mobileEmulation":{},"detach":true,"w3c":false}}`: {

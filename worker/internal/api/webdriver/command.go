@@ -36,7 +36,9 @@ func (s *Service) command(c echo.Context) error {
 	case path == "" && method == http.MethodGet:
 		return s.socket(c, d)
 	case path == cdpPath && method == http.MethodGet:
-		return s.cdp(c, d)
+		return s.redirect(c, d, d.launched.DebugPath)
+	case path == vncPath && method == http.MethodGet:
+		return s.redirect(c, d, "/vnc")
 	case path == "" && method == http.MethodDelete:
 		return s.quit(c, d)
 	}
@@ -134,14 +136,14 @@ func readError(err error) error {
 // cdpPath is the path of the CDP socket below a session, as in Selenium's own server.
 const cdpPath = "/se/cdp"
 
-// cdp answers like the CDP route of the launch.
-func (s *Service) cdp(c echo.Context, d *driverSession) error {
+// redirect answers like a route of the launch, with the control token.
+func (s *Service) redirect(c echo.Context, d *driverSession, path string) error {
 	token, _, err := s.Links.Tokens.LaunchToken(d.launched.LaunchID.String())
 	if err != nil {
 		return err
 	}
 	r := c.Request()
-	r.URL.Path, r.URL.RawPath = "/browsers/"+d.launched.LaunchID.String()+d.launched.DebugPath, ""
+	r.URL.Path, r.URL.RawPath = "/browsers/"+d.launched.LaunchID.String()+path, ""
 	r.Header.Set(access.TokenHeader, token)
 	c.Echo().Router().Find(r.Method, r.URL.Path, c)
 	return c.Handler()(c)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -21,6 +22,10 @@ import (
 
 // maxNewSession limits the body of a new session command, in bytes.
 const maxNewSession = 1 << 20
+
+// defaultWait is how long a session without waitSeconds waits for a slot, as in Selenium
+// Grid (--session-request-timeout).
+const defaultWait = 5 * time.Minute
 
 // maxReason limits how much of an error of chromedriver is repeated, in characters.
 const maxReason = 500
@@ -54,6 +59,9 @@ func (s *Service) create(c echo.Context) (map[string]any, error) {
 		return err
 	}
 	launched, err := s.Launches.Launch(ctx, request)
+	if fault.Is(err, fault.Validation) {
+		err = command.renameFields(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +102,12 @@ func (s *Service) readNewSession(c echo.Context) (*newSession, launch.Request, e
 	}
 	request, err := s.Parse(command.launchBody())
 	if err != nil {
-		return nil, launch.Request{}, inOwnOptions(err)
+		return nil, launch.Request{}, command.renameFields(err)
 	}
 	request.DefaultIdle = s.IdleTimeout
+	if command.body["waitSeconds"] == nil {
+		request.Wait = defaultWait
+	}
 	if command.acceptInsecureCerts {
 		request.Override.IgnoreHTTPSErrors = new(true)
 	}
@@ -104,15 +115,6 @@ func (s *Service) readNewSession(c echo.Context) (*newSession, launch.Request, e
 		request.OrganizationKey, request.Client = session.NewOrganizationKey(key), c.RealIP()
 	}
 	return command, request, nil
-}
-
-// inOwnOptions adds the name of the capability to the fields of an error.
-func inOwnOptions(err error) error {
-	f := fault.From(err)
-	for i := range f.Details {
-		f.Details[i].Field = strings.TrimSuffix(ownOptions+"."+f.Details[i].Field, ".body")
-	}
-	return f
 }
 
 // attach starts chromedriver for a browser and its session with it. The result has the
@@ -214,9 +216,11 @@ func (s *Service) describe(d *driverSession, capabilities map[string]any) (map[s
 	capabilities[chromeOptions] = map[string]any{}
 	if capabilities["webSocketUrl"] != nil {
 		capabilities["webSocketUrl"] = s.Links.Address.Socket(hub + "/session/" + d.id)
+		capabilities["se:bidi"] = capabilities["webSocketUrl"] // which Selenium for Java prefers
 	}
 	// Selenium for JavaScript takes another path for the address of a debugging port.
 	capabilities["se:cdp"], capabilities["se:cdpVersion"] = s.Links.Address.Socket(hub+"/session/"+d.id+cdpPath), d.version
+	capabilities["se:vncEnabled"], capabilities["se:vnc"] = true, s.Links.Address.Socket(hub+"/session/"+d.id+vncPath)
 	own := map[string]any{
 		"sessionId": d.launched.ID, "launchId": d.launched.LaunchID, "profileId": d.launched.ProfileID,
 		"webSocketDebuggerUrl": urls.WebSocket, "viewUrl": urls.View,

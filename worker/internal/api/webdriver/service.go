@@ -51,6 +51,8 @@ type Options struct {
 	FindDriver func(ctx context.Context, build browser.Build) (path string, err error)
 	// Reasons returns why the worker would refuse a launch.
 	Reasons func(ctx context.Context) []httpd.Reason
+	// Fleet returns the state of the worker.
+	Fleet func(ctx context.Context) (workerapi.FleetStatus, error)
 	// Recording returns the recording of a session; nil without one.
 	Recording   func(session.Session) *workerapi.Recording
 	IdleTimeout time.Duration // of launches that have none; 0 is that of all launches
@@ -128,13 +130,4 @@ func (s *Service) answer(handle echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return err // for the access log
 	}
-}
-
-// status answers GET status.
-func (s *Service) status(c echo.Context) error {
-	ready, message := true, "This worker accepts launches."
-	if reasons := s.Reasons(c.Request().Context()); len(reasons) > 0 {
-		ready, message = false, reasons[0].Message
-	}
-	return writeValue(c, map[string]any{"ready": ready, "message": message})
 }
