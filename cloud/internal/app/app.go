@@ -27,7 +27,7 @@ func Main(args []string) int {
 }
 
 // newProgram is the program; a nil environ is the process's.
-func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) program.Program[Config] {
+func newProgram(environ map[string]string, stdin io.Reader, out, errs io.Writer) program.Program[Config] {
 	return program.Program[Config]{
 		Name:    "svc-cloud",
 		Summary: "the cloud API: profiles, organizations and license accounting",
@@ -38,7 +38,7 @@ func newProgram(environ map[string]string, in io.Reader, out, errs io.Writer) pr
 			registryCommand(),
 			organizationsCommand(out),
 			usersCommand(out),
-			keysCommand(in, out),
+			keysCommand(stdin, out),
 			releasesCommand(out, errs),
 			secretsCommand(out),
 			restoreCheckCommand(out),

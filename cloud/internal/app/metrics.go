@@ -158,19 +158,19 @@ func newStateCollector(p *services, logger *slog.Logger) *stateCollector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		c.slots, c.machines, c.mailOldest, c.pool, c.poolWait, c.reclaimed, c.reaperLastSuccess, c.counterRepairs,
 	} {
-		to <- desc
+		ch <- desc
 	}
-	c.queryErrors.Describe(to)
+	c.queryErrors.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	state := c.read(context.Background())
 	for name, count := range state.slots {
@@ -187,13 +187,13 @@ func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
 		gauge(c.pool, float64(stats.InUse), name, "in_use")
 		gauge(c.pool, float64(stats.Idle), name, "idle")
 		gauge(c.pool, float64(stats.MaxOpenConnections), name, "max")
-		to <- prometheus.MustNewConstSummary(c.poolWait, uint64(stats.WaitCount), stats.WaitDuration.Seconds(), nil, name)
+		ch <- prometheus.MustNewConstSummary(c.poolWait, uint64(stats.WaitCount), stats.WaitDuration.Seconds(), nil, name)
 	}
 	totals := c.licenses.Totals()
-	to <- prometheus.MustNewConstMetric(c.reclaimed, prometheus.CounterValue, float64(totals.Lapsed))
-	to <- prometheus.MustNewConstMetric(c.counterRepairs, prometheus.CounterValue, float64(totals.Repaired))
-	if at := c.licenses.ReapedAt(); !at.IsZero() {
-		gauge(c.reaperLastSuccess, float64(at.UnixNano())/float64(time.Second))
+	ch <- prometheus.MustNewConstMetric(c.reclaimed, prometheus.CounterValue, float64(totals.Lapsed))
+	ch <- prometheus.MustNewConstMetric(c.counterRepairs, prometheus.CounterValue, float64(totals.Repaired))
+	if lastSuccess := c.licenses.ReapedAt(); !lastSuccess.IsZero() {
+		gauge(c.reaperLastSuccess, float64(lastSuccess.UnixNano())/float64(time.Second))
 	}
-	c.queryErrors.Collect(to)
+	c.queryErrors.Collect(ch)
 }

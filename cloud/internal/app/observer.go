@@ -21,13 +21,13 @@ type sessionObserver struct {
 // SessionsStarted implements license.Observer.
 func (o sessionObserver) SessionsStarted(ctx context.Context, tx *sqlx.Tx, started []license.Started) error {
 	starts, uses := []activity.Start{}, []profile.Use{}
-	for orgID, of := range groupByOrganization(started, func(s license.Started) uuid.UUID { return s.OrgID }) {
-		names, err := o.profileNames(ctx, tx, orgID, of)
+	for orgID, group := range groupByOrganization(started, func(s license.Started) uuid.UUID { return s.OrgID }) {
+		names, err := o.profileNames(ctx, tx, orgID, group)
 		if err != nil {
 			return err
 		}
 		var again []uuid.UUID
-		for _, s := range of {
+		for _, s := range group {
 			if s.Resumed {
 				again = append(again, s.ProfileID)
 			}
@@ -61,9 +61,9 @@ func labelsOf(labels *license.Labels) *activity.Labels {
 // SessionsEnded implements license.Observer.
 func (o sessionObserver) SessionsEnded(ctx context.Context, tx *sqlx.Tx, ended []license.Ended) error {
 	ends := []activity.End{}
-	for orgID, of := range groupByOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
+	for orgID, group := range groupByOrganization(ended, func(e license.Ended) uuid.UUID { return e.OrgID }) {
 		var over, givenUp []uuid.UUID
-		for _, e := range of {
+		for _, e := range group {
 			ends = append(ends, activity.End{
 				SessionID: e.SessionID, OrganizationID: orgID, Status: string(e.Status), EndReason: string(e.EndReason), EndedAt: e.EndedAt,
 			})
@@ -97,10 +97,10 @@ func (o sessionObserver) profileNames(ctx context.Context, tx *sqlx.Tx, orgID uu
 	return profile.Names(ctx, tx, orgID, ids)
 }
 
-func groupByOrganization[T any](all []T, of func(T) uuid.UUID) map[uuid.UUID][]T {
+func groupByOrganization[T any](all []T, key func(T) uuid.UUID) map[uuid.UUID][]T {
 	grouped := map[uuid.UUID][]T{}
-	for _, one := range all {
-		grouped[of(one)] = append(grouped[of(one)], one)
+	for _, item := range all {
+		grouped[key(item)] = append(grouped[key(item)], item)
 	}
 	return grouped
 }

@@ -113,7 +113,7 @@ type listCommand[S, T any] struct {
 	search  string // help of the flag --search
 	header  string // of the table, its columns separated by tabs
 	list    func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[S], error)
-	shown   func(ctx context.Context, o *operator, found S) (T, error)
+	view    func(ctx context.Context, o *operator, found S) (T, error)
 	row     func(T) []any
 }
 
@@ -132,7 +132,7 @@ func (l listCommand[S, T]) command(out io.Writer) program.Command[Config] {
 				err := forEach(func(r page.Request) (page.Page[S], error) {
 					return l.list(ctx, o, search, r)
 				}, func(found S) error {
-					item, err := l.shown(ctx, o, found)
+					item, err := l.view(ctx, o, found)
 					all, rows = append(all, item), append(rows, l.row(item))
 					return err
 				})
@@ -209,8 +209,8 @@ func forEach[T any](list func(page.Request) (page.Page[T], error), do func(T) er
 }
 
 // addJSONFlag declares the flag --json.
-func addJSONFlag(flags *flag.FlagSet, wanted *bool) {
-	flags.BoolVar(wanted, "json", false, "Print JSON instead of text")
+func addJSONFlag(flags *flag.FlagSet, value *bool) {
+	flags.BoolVar(value, "json", false, "Print JSON instead of text")
 }
 
 func printJSON(out io.Writer, value any) error {
@@ -237,11 +237,11 @@ func printTable(out io.Writer, header string, rows [][]any) error {
 }
 
 // shortTime formats a time for a table; "-" for nil.
-func shortTime(at *time.Time) string {
-	if at == nil {
+func shortTime(t *time.Time) string {
+	if t == nil {
 		return "-"
 	}
-	return at.UTC().Format(time.RFC3339)
+	return t.UTC().Format(time.RFC3339)
 }
 
 // limitText formats a limit for a table.

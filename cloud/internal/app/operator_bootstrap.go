@@ -212,14 +212,14 @@ func (o *operator) firstOrganization(ctx context.Context, account auth.Account) 
 // writePrivate writes or replaces a file that only its owner can read. After a
 // failure the file is unchanged.
 func writePrivate(path, text string) error {
-	made, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(made.Name())
-	_, err = made.WriteString(text + "\n")
-	if err := errors.Join(err, made.Sync(), made.Close()); err != nil {
+	defer os.Remove(file.Name())
+	_, err = file.WriteString(text + "\n")
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(made.Name(), path)
+	return os.Rename(file.Name(), path)
 }

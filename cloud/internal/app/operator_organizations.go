@@ -55,17 +55,17 @@ func (o *operator) organizationView(ctx context.Context, s org.Summary) (organiz
 }
 
 func newOrganizationView(s org.Summary, sub billing.Subscription) organizationView {
-	shown := organizationView{
+	view := organizationView{
 		ID: s.ID, Slug: s.Slug, Name: s.Name, Plan: sub.Plan.Slug, Status: string(sub.Status), Suspended: sub.OperatorSuspended,
 		ProfileLimit: sub.Effective().Profiles, Members: s.Members, CreatedAt: s.CreatedAt.UTC(),
 	}
 	if sub.OperatorSuspended {
-		shown.Status = string(billing.Suspended)
+		view.Status = string(billing.Suspended)
 	}
 	if sub.Provider != "" {
-		shown.Provider = &sub.Provider
+		view.Provider = &sub.Provider
 	}
-	return shown
+	return view
 }
 
 func listOrganizations(out io.Writer) program.Command[Config] {
@@ -76,7 +76,7 @@ func listOrganizations(out io.Writer) program.Command[Config] {
 		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[org.Summary], error) {
 			return o.organizations.ListAll(ctx, search, r)
 		},
-		shown: func(ctx context.Context, o *operator, s org.Summary) (organizationView, error) {
+		view: func(ctx context.Context, o *operator, s org.Summary) (organizationView, error) {
 			return o.organizationView(ctx, s)
 		},
 		row: func(s organizationView) []any {

@@ -69,7 +69,7 @@ func listUsers(out io.Writer) program.Command[Config] {
 		list: func(ctx context.Context, o *operator, search string, r page.Request) (page.Page[auth.Account], error) {
 			return o.users.List(ctx, search, r)
 		},
-		shown: func(_ context.Context, _ *operator, a auth.Account) (userView, error) { return newUserView(a), nil },
+		view: func(_ context.Context, _ *operator, a auth.Account) (userView, error) { return newUserView(a), nil },
 		row: func(u userView) []any {
 			return []any{u.ID, u.Email, u.status(), u.Sessions, shortTime(u.LastSeenAt), shortTime(&u.CreatedAt), u.Name}
 		},
@@ -146,7 +146,7 @@ func enableUser(out io.Writer) program.Command[Config] {
 }
 
 // keysCommand manages organization keys.
-func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
+func keysCommand(stdin io.Reader, out io.Writer) program.Command[Config] {
 	var ref string
 	var json bool
 	return program.Command[Config]{
@@ -158,16 +158,16 @@ func keysCommand(in io.Reader, out io.Writer) program.Command[Config] {
 			Args:  []program.Arg{{Name: "KEY", Doc: "The key's ID, or - to read the key from standard input", Value: &ref}},
 			Flags: func(flags *flag.FlagSet) { addJSONFlag(flags, &json) },
 			Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
-				wanted := ref
+				key := ref
 				if ref == "-" {
-					line, err := bufio.NewReader(in).ReadString('\n')
+					line, err := bufio.NewReader(stdin).ReadString('\n')
 					if err != nil && line == "" {
 						return fmt.Errorf("read the key from standard input: %w", err)
 					}
-					wanted = strings.TrimSpace(line)
+					key = strings.TrimSpace(line)
 				}
 				return withOperator(ctx, config, logger, func(o *operator) error {
-					return o.revoke(ctx, out, wanted, json)
+					return o.revoke(ctx, out, key, json)
 				})
 			},
 		}},

@@ -81,12 +81,12 @@ const waitingPath = "/v1/license/authorize"
 // of the wait.
 func allowWaiting(next cloudapi.StrictHandlerFunc, _ string) cloudapi.StrictHandlerFunc {
 	return func(c echo.Context, request any) (any, error) {
-		asked, ok := request.(cloudapi.AuthorizeLaunchRequestObject)
+		launch, ok := request.(cloudapi.AuthorizeLaunchRequestObject)
 		if !ok {
 			return next(c, request)
 		}
 		limit := requestTimeout
-		if wait := asked.Body.WaitSeconds; wait != nil && *wait > 0 {
+		if wait := launch.Body.WaitSeconds; wait != nil && *wait > 0 {
 			limit += time.Duration(*wait) * time.Second
 		}
 		r := c.Request()

@@ -110,6 +110,6 @@ func (k imageKeys) Verify(ctx context.Context, key string) error {
 
 // Known implements registry.Keys.
 func (k imageKeys) Known(key string) bool {
-	_, known := k.verifier.Recall(key)
-	return known
+	_, ok := k.verifier.Recall(key)
+	return ok
 }

@@ -185,14 +185,14 @@ func (s *Service) verifyKeys(ctx context.Context, keys []uuid.UUID) (map[uuid.UU
 
 // prepareProfiles returns the launch configurations of the profiles of a batch.
 func (s *Service) prepareProfiles(ctx context.Context, orgID uuid.UUID, batch []withKey[slotRequest]) (preparedProfiles, error) {
-	var asked []uuid.UUID
+	var ids []uuid.UUID
 	for _, each := range batch {
 		if each.request.profileID != nil {
-			asked = append(asked, *each.request.profileID)
+			ids = append(ids, *each.request.profileID)
 		}
 	}
-	if len(asked) == 0 || s.opts.Profiles == nil {
+	if len(ids) == 0 || s.opts.Profiles == nil {
 		return nil, nil
 	}
-	return s.opts.Profiles.Prepare(ctx, orgID, combine.Distinct(asked))
+	return s.opts.Profiles.Prepare(ctx, orgID, combine.Distinct(ids))
 }

@@ -11,21 +11,21 @@ import (
 
 // binaryArray encodes an array in PostgreSQL's binary format, which the server parses
 // much faster than text. add appends an element; nil is null.
-func binaryArray[T any](of elementType, items []T, add func(raw []byte, item T) []byte) []byte {
-	header := []uint32{1, 1, uint32(of), uint32(len(items)), 1} // dimensions, whether nulls may occur, element type; length, first index
+func binaryArray[T any](element elementType, items []T, add func(raw []byte, item T) []byte) []byte {
+	header := []uint32{1, 1, uint32(element), uint32(len(items)), 1} // dimensions, whether nulls may occur, element type; length, first index
 	if len(items) == 0 {
-		header = []uint32{0, 0, uint32(of)}
+		header = []uint32{0, 0, uint32(element)}
 	}
 	raw := make([]byte, 0, 4*len(header)+20*len(items))
 	for _, n := range header {
 		raw = binary.BigEndian.AppendUint32(raw, n)
 	}
 	for _, item := range items {
-		at := len(raw)
+		start := len(raw)
 		raw = binary.BigEndian.AppendUint32(raw, nullLength)
-		if with := add(raw, item); with != nil {
-			raw = with
-			binary.BigEndian.PutUint32(raw[at:], uint32(len(raw)-at-4))
+		if next := add(raw, item); next != nil {
+			raw = next
+			binary.BigEndian.PutUint32(raw[start:], uint32(len(raw)-start-4))
 		}
 	}
 	return raw

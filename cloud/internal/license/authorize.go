@@ -126,11 +126,11 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 	if req.NewProfile != nil {
 		reserve = s.reserveWithProfile
 	}
-	for lost, lookups := 0, 0; lost < maxAttempts && lookups < maxLookups; lookups++ {
+	for attempts, lookups := 0, 0; attempts < maxAttempts && lookups < maxLookups; lookups++ {
 		if !s.fullCache.recentlyFull(req.OrgID) {
 			grant, err := reserve(ctx, req)
 			if isLostRace(err) {
-				lost++
+				attempts++
 				continue
 			}
 			if err != nil || grant.Allowed {
@@ -150,7 +150,7 @@ func (s *Service) authorize(ctx context.Context, req Request) (Grant, error) {
 		if state.slot != nil {
 			grant, err := s.repeatGrant(ctx, req, state)
 			if errors.Is(err, errNotTaken) {
-				lost++
+				attempts++
 				continue
 			}
 			return grant, err

@@ -49,12 +49,12 @@ SELECT session_id, ended_at FROM ended`
 // cancelReservation ends a session that is known to be a reservation. It returns nil
 // if the session has started or has already ended.
 func (s *Service) cancelReservation(ctx context.Context, r release) (*Session, error) {
-	at, err := s.cancellations.Do(ctx, r.report.OrgID, r)
-	if err != nil || at == nil {
+	endedAt, err := s.cancellations.Do(ctx, r.report.OrgID, r)
+	if err != nil || endedAt == nil {
 		return nil, err
 	}
 	return &Session{
-		SessionID: r.report.SessionID, SlotID: &r.slotID, EndedAt: at, Status: &r.report.Status, EndReason: &r.report.EndReason,
+		SessionID: r.report.SessionID, SlotID: &r.slotID, EndedAt: endedAt, Status: &r.report.Status, EndReason: &r.report.EndReason,
 	}, nil
 }
 
@@ -70,8 +70,8 @@ func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []rele
 	s.queue.kick()
 	times := make([]*time.Time, len(batch))
 	for i, r := range batch {
-		if at, ok := ended[r.report.SessionID]; ok {
-			times[i] = new(at.UTC())
+		if endedAt, ok := ended[r.report.SessionID]; ok {
+			times[i] = new(endedAt.UTC())
 		}
 	}
 	return times, nil
@@ -81,12 +81,12 @@ func (s *Service) cancelBatch(ctx context.Context, orgID uuid.UUID, batch []rele
 func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []release) (map[uuid.UUID]time.Time, error) {
 	ended := make(map[uuid.UUID]time.Time, len(batch))
 	if len(batch) == 1 {
-		r, at := batch[0].report, time.Time{}
-		err := s.batch.cancelOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, batch[0].slotID).Scan(&at)
+		r, endedAt := batch[0].report, time.Time{}
+		err := s.batch.cancelOne.QueryRowContext(ctx, orgID, r.SessionID, r.ProfileID, r.EndedAt, r.Status, r.EndReason, batch[0].slotID).Scan(&endedAt)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, nil
 		}
-		ended[r.SessionID] = at
+		ended[r.SessionID] = endedAt
 		return ended, err
 	}
 	batch = slices.SortedFunc(slices.Values(batch), func(a, b release) int { // the lock order of releaseSQL
@@ -101,11 +101,11 @@ func (s *Service) endReservations(ctx context.Context, orgID uuid.UUID, batch []
 	defer result.Close()
 	for result.Next() {
 		var session uuid.UUID
-		var at time.Time
-		if err := result.Scan(&session, &at); err != nil {
+		var endedAt time.Time
+		if err := result.Scan(&session, &endedAt); err != nil {
 			return nil, err
 		}
-		ended[session] = at
+		ended[session] = endedAt
 	}
 	return ended, result.Err()
 }

@@ -95,10 +95,10 @@ func (s *Service) findCarriedSlots(ctx context.Context, orgID uuid.UUID, batch [
 // holdsSlot has an element for each end.
 func firstOfEachSession(ends []EndReport, holdsSlot []bool) []EndReport {
 	var first []EndReport
-	seen := map[uuid.UUID]bool{}
+	visited := map[uuid.UUID]bool{}
 	for i, end := range ends {
-		if holdsSlot[i] && !seen[end.SessionID] {
-			seen[end.SessionID] = true
+		if holdsSlot[i] && !visited[end.SessionID] {
+			visited[end.SessionID] = true
 			first = append(first, end)
 		}
 	}

@@ -76,13 +76,13 @@ func (t *throttle) allow(orgID uuid.UUID) bool {
 	defer t.mu.Unlock()
 	if now.Sub(t.swept) > time.Minute { // remove idle organizations
 		t.swept = now
-		for id, at := range t.last {
-			if now.Sub(at) >= t.interval {
+		for id, last := range t.last {
+			if now.Sub(last) >= t.interval {
 				delete(t.last, id)
 			}
 		}
 	}
-	if at, ok := t.last[orgID]; ok && now.Sub(at) < t.interval {
+	if last, ok := t.last[orgID]; ok && now.Sub(last) < t.interval {
 		return false
 	}
 	t.last[orgID] = now

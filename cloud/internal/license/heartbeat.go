@@ -224,42 +224,42 @@ func (s *Service) reconcile(ctx context.Context, tx *sqlx.Tx, report HeartbeatRe
 	if err != nil || !ok {
 		return 0, err
 	}
-	var gone, back []slot
-	err = tx.StmtxContext(ctx, s.stmts.releaseOmitted).SelectContext(ctx, &gone, report.OrgID, report.MachineID, report.BootID,
+	var ended, restored []slot
+	err = tx.StmtxContext(ctx, s.stmts.releaseOmitted).SelectContext(ctx, &ended, report.OrgID, report.MachineID, report.BootID,
 		uuidArray(report.Sessions), HeartbeatTTL.Seconds(), report.Seq, uuidArray(past))
 	if err != nil {
 		return 0, fmt.Errorf("release omitted slots: %w", err)
 	}
-	err = tx.StmtxContext(ctx, s.stmts.adopt).SelectContext(ctx, &back,
+	err = tx.StmtxContext(ctx, s.stmts.adopt).SelectContext(ctx, &restored,
 		report.OrgID, report.MachineID, report.BootID, uuidArray(missing), HeartbeatTTL.Seconds())
 	if err != nil {
 		return 0, fmt.Errorf("adopt sessions: %w", err)
 	}
-	var held []uuid.UUID // adopted now or by another call since the refresh
-	err = tx.StmtxContext(ctx, s.stmts.listedHeld).SelectContext(ctx, &held, report.OrgID, report.MachineID, uuidArray(missing))
+	var active []uuid.UUID // adopted now or by another call since the refresh
+	err = tx.StmtxContext(ctx, s.stmts.listedHeld).SelectContext(ctx, &active, report.OrgID, report.MachineID, uuidArray(missing))
 	if err != nil {
 		return 0, fmt.Errorf("find the listed sessions: %w", err)
 	}
-	if err := s.notifyObserver(ctx, tx, gone, back); err != nil {
+	if err := s.notifyObserver(ctx, tx, ended, restored); err != nil {
 		return 0, err
 	}
-	result.Released = sessionIDs(gone)
-	result.Accepted = slices.Concat(result.Accepted, held)
+	result.Released = sessionIDs(ended)
+	result.Accepted = slices.Concat(result.Accepted, active)
 	result.Unknown = difference(missing, result.Accepted)
-	return len(back), adjustCounter(ctx, tx, s.stmts.adjustCounter, report.OrgID, len(back)-len(gone))
+	return len(restored), adjustCounter(ctx, tx, s.stmts.adjustCounter, report.OrgID, len(restored)-len(ended))
 }
 
 // notifyObserver reports ended and restored sessions to the observer.
-func (s *Service) notifyObserver(ctx context.Context, tx *sqlx.Tx, gone, back []slot) error {
-	if len(gone) > 0 {
-		if err := s.observer.SessionsEnded(ctx, tx, toEndedAll(gone)); err != nil {
+func (s *Service) notifyObserver(ctx context.Context, tx *sqlx.Tx, ended, restored []slot) error {
+	if len(ended) > 0 {
+		if err := s.observer.SessionsEnded(ctx, tx, toEndedAll(ended)); err != nil {
 			return fmt.Errorf("notify the observer of the ends: %w", err)
 		}
 	}
 	var started []Started
-	for i := range back {
-		if back[i].State == running {
-			again := back[i].toStarted()
+	for i := range restored {
+		if restored[i].State == running {
+			again := restored[i].toStarted()
 			again.Resumed = true
 			started = append(started, again)
 		}

@@ -119,8 +119,8 @@ func (s *Service) history(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, req
 	history := History{
 		At: counts.Now.UTC(), Usage: counts.Usage, Running: counts.Running, Reserved: counts.Reserved, Step: req.step(), Points: []Point{},
 	}
-	if kept := s.opts.Retention; kept > 0 {
-		history.DataFrom = new(history.At.Add(-kept))
+	if retention := s.opts.Retention; retention > 0 {
+		history.DataFrom = new(history.At.Add(-retention))
 	}
 	start, end, n, err := req.steps(history.At, history.DataFrom)
 	if err != nil || n <= 0 {

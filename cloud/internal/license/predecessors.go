@@ -50,12 +50,12 @@ SELECT boot_id FROM flagged`
 
 // flagDuplicates compares the reporting boot with the machine's, if the worker reports
 // its predecessors. It runs in the transaction that registers the boot.
-func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, known Predecessors) error {
-	if !known.Known {
+func (s *Service) flagDuplicates(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, machineID string, bootID uuid.UUID, predecessors Predecessors) error {
+	if !predecessors.Known {
 		return nil
 	}
 	var others []uuid.UUID
-	err := tx.StmtxContext(ctx, s.stmts.flagDuplicates).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(known.Boots),
+	err := tx.StmtxContext(ctx, s.stmts.flagDuplicates).SelectContext(ctx, &others, orgID, machineID, bootID, uuidArray(predecessors.Boots),
 		HeartbeatTTL.Seconds(), conflictWindow.Seconds())
 	if err != nil {
 		return fmt.Errorf("look for another worker with the machine id: %w", err)

@@ -106,7 +106,7 @@ func (s *Service) tryQueued(ctx context.Context, req Request, w *waiter, refused
 	switch w.takeLoss() {
 	case superseded:
 		return Grant{}, errSuperseded
-	case gone: // its session may have got a slot or have ended
+	case leaseOver: // its session may have got a slot or have ended
 		if next, err = s.authorize(ctx, req); err != nil || next.Allowed {
 			return next, err
 		}

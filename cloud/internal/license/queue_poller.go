@@ -26,7 +26,7 @@ type loss int
 const (
 	notLost    loss = iota
 	superseded      // a later request of the session took over its place
-	gone            // the row was deleted or its lease is over
+	leaseOver       // the row was deleted or its lease is over
 )
 
 // waiter is a waiting call.
@@ -37,17 +37,17 @@ type waiter struct {
 
 	mu     sync.Mutex
 	queued bool // it has a row
-	lost   loss
+	loss   loss
 }
 
 func newWaiter(orgID, sessionID uuid.UUID) *waiter {
 	return &waiter{entry: entry{sessionID, uuid.New()}, orgID: orgID, wake: make(chan struct{}, 1)}
 }
 
-func (w *waiter) signal(lost loss) {
+func (w *waiter) signal(reason loss) {
 	w.mu.Lock()
-	if lost != notLost {
-		w.lost, w.queued = lost, false
+	if reason != notLost {
+		w.loss, w.queued = reason, false
 	}
 	w.mu.Unlock()
 	select {
@@ -59,9 +59,9 @@ func (w *waiter) signal(lost loss) {
 func (w *waiter) takeLoss() loss {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lost := w.lost
-	w.lost = notLost
-	return lost
+	reason := w.loss
+	w.loss = notLost
+	return reason
 }
 
 func (w *waiter) isQueued() bool {
@@ -226,16 +226,16 @@ func (q *queuePoller) renew(all []*waiter) error {
 			byCall[w.callID] = w
 		}
 	}
-	var lost []struct {
+	var losses []struct {
 		Call   uuid.UUID  `db:"call_id"`
 		Holder *uuid.UUID `db:"holder"`
 	}
 	sessions, calls := entryArrays(entries)
-	if err := q.s.batch.renewQueue.SelectContext(ctx, &lost, uuidArray(orgs), sessions, calls, queueTTL.Seconds()); err != nil {
+	if err := q.s.batch.renewQueue.SelectContext(ctx, &losses, uuidArray(orgs), sessions, calls, queueTTL.Seconds()); err != nil {
 		return fmt.Errorf("extend the leases of the queue: %w", err)
 	}
-	for _, l := range lost {
-		why := gone
+	for _, l := range losses {
+		why := leaseOver
 		if l.Holder != nil && *l.Holder != l.Call {
 			why = superseded
 		}
@@ -260,11 +260,11 @@ func (q *queuePoller) reclaim(all []*waiter) {
 }
 
 func organizationsOf(all []*waiter) []uuid.UUID {
-	seen := map[uuid.UUID]bool{}
+	visited := map[uuid.UUID]bool{}
 	var orgs []uuid.UUID
 	for _, w := range all {
-		if !seen[w.orgID] {
-			seen[w.orgID] = true
+		if !visited[w.orgID] {
+			visited[w.orgID] = true
 			orgs = append(orgs, w.orgID)
 		}
 	}

@@ -83,8 +83,8 @@ func (s *Service) logTotals(ctx context.Context) {
 // ReapedAt returns when the reaper of this replica last succeeded; the zero time if it
 // has not yet.
 func (s *Service) ReapedAt() time.Time {
-	if at := s.reapedAt.Load(); at != 0 {
-		return time.Unix(0, at)
+	if nanos := s.reapedAt.Load(); nanos != 0 {
+		return time.Unix(0, nanos)
 	}
 	return time.Time{}
 }

@@ -73,24 +73,24 @@ func (s *Service) reclaim(ctx context.Context, orgID uuid.UUID, sessions bool) (
 
 // expire ends up to expireBatch stale slots and returns their number.
 func (s *Service) expire(ctx context.Context, orgID uuid.UUID, sessions bool) (int, error) {
-	var gone []slot
+	var ended []slot
 	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
-		gone = nil
-		err := tx.StmtxContext(ctx, s.stmts.expire).SelectContext(ctx, &gone, orgID, expireBatch, sessions)
+		ended = nil
+		err := tx.StmtxContext(ctx, s.stmts.expire).SelectContext(ctx, &ended, orgID, expireBatch, sessions)
 		if err != nil {
 			return fmt.Errorf("release expired slots: %w", err)
 		}
-		if err := s.notifyObserver(ctx, tx, gone, nil); err != nil {
+		if err := s.notifyObserver(ctx, tx, ended, nil); err != nil {
 			return err
 		}
-		return adjustCounter(ctx, tx, s.stmts.adjustCounter, orgID, -len(gone))
+		return adjustCounter(ctx, tx, s.stmts.adjustCounter, orgID, -len(ended))
 	})
 	if err != nil {
 		return 0, err
 	}
-	s.totals.lapsed.Add(int64(len(gone)))
+	s.totals.lapsed.Add(int64(len(ended)))
 	s.queue.kick()
-	return len(gone), nil
+	return len(ended), nil
 }
 
 // reclaimForLaunch reclaims for an organization without a free slot and reports

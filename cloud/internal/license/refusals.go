@@ -106,14 +106,14 @@ func (r *refusals) add(req Request, grant Grant) {
 
 // drain empties the queue and announces the write that follows. After the last one it
 // returns nil.
-func (r *refusals) drain(last bool) (all []*refusal, lost int) {
+func (r *refusals) drain(last bool) (all []*refusal, dropped int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, 0
 	}
 	r.closed = last
-	all, lost = make([]*refusal, 0, len(r.queue)), r.dropped
+	all, dropped = make([]*refusal, 0, len(r.queue)), r.dropped
 	for _, each := range r.queue {
 		all = append(all, each)
 	}
@@ -122,7 +122,7 @@ func (r *refusals) drain(last bool) (all []*refusal, lost int) {
 	}
 	r.queue, r.orgs, r.dropped, r.timer = map[refusalKey]*refusal{}, map[uuid.UUID]int{}, 0, nil
 	r.writing.Add(1)
-	return all, lost
+	return all, dropped
 }
 
 // writeRefusalsSQL takes the events as one JSON array, with their ages in seconds.
@@ -141,15 +141,15 @@ JOIN organizations o ON o.id = e.organization_id`
 // write writes the queued events. Events that could not be written are queued again,
 // unless this is the last write.
 func (r *refusals) write(last bool) {
-	all, lost := r.drain(last)
+	all, dropped := r.drain(last)
 	if all == nil {
 		return
 	}
 	defer r.writing.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), refusalsTimeout)
 	defer cancel()
-	if lost > 0 {
-		r.logger.WarnContext(ctx, "too many refusals; events dropped", "refusals", lost)
+	if dropped > 0 {
+		r.logger.WarnContext(ctx, "too many refusals; events dropped", "refusals", dropped)
 	}
 	if len(all) == 0 {
 		return

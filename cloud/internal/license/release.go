@@ -98,14 +98,14 @@ func (s *Service) releaseWithTombstones(ctx context.Context, orgID uuid.UUID, ba
 }
 
 // outcomeOf derives the outcome of a release from the session's row.
-func (r slotsBySession) outcomeOf(of release) outcome {
-	row := r[of.report.SessionID]
+func (r slotsBySession) outcomeOf(rel release) outcome {
+	row := r[rel.report.SessionID]
 	switch {
-	case of.isUndo:
+	case rel.isUndo:
 		return outcome{}
 	case row == nil:
-		return outcome{err: fmt.Errorf("end session %s: too many concurrent changes", of.report.SessionID)}
-	case !row.acceptsProfile(of.report.ProfileID):
+		return outcome{err: fmt.Errorf("end session %s: too many concurrent changes", rel.report.SessionID)}
+	case !row.acceptsProfile(rel.report.ProfileID):
 		return outcome{err: fault.Missing("session")}
 	}
 	return outcome{session: row.toSession()}
@@ -125,12 +125,12 @@ func (s *Service) releaseExisting(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	if err != nil {
 		return nil, err
 	}
-	now, freed, gone := make(slotsBySession, len(found)), 0, make([]Ended, 0, len(found))
+	now, freed, ended := make(slotsBySession, len(found)), 0, make([]Ended, 0, len(found))
 	for i := range found {
 		row := &found[i]
 		now[row.SessionID] = &row.slot
 		if row.endedNow {
-			gone = append(gone, row.toEnded())
+			ended = append(ended, row.toEnded())
 		}
 		if row.freedNow {
 			freed++
@@ -140,8 +140,8 @@ func (s *Service) releaseExisting(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	if err != nil {
 		return nil, err
 	}
-	if gone = append(gone, undone...); len(gone) > 0 {
-		if err := s.observer.SessionsEnded(ctx, tx, gone); err != nil {
+	if ended = append(ended, undone...); len(ended) > 0 {
+		if err := s.observer.SessionsEnded(ctx, tx, ended); err != nil {
 			return nil, fmt.Errorf("notify the observer of the ends: %w", err)
 		}
 	}
@@ -197,12 +197,12 @@ func (s *Service) undo(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, slotID
 }
 
 // adjustCounter changes the counter, the last lock of a transaction.
-func adjustCounter(ctx context.Context, tx *sqlx.Tx, stmt *sqlx.Stmt, orgID uuid.UUID, by int) error {
-	if by == 0 {
+func adjustCounter(ctx context.Context, tx *sqlx.Tx, stmt *sqlx.Stmt, orgID uuid.UUID, change int) error {
+	if change == 0 {
 		return nil
 	}
-	if _, err := tx.StmtxContext(ctx, stmt).ExecContext(ctx, orgID, by); err != nil {
-		return fmt.Errorf("change the license counter by %d: %w", by, err)
+	if _, err := tx.StmtxContext(ctx, stmt).ExecContext(ctx, orgID, change); err != nil {
+		return fmt.Errorf("change the license counter by %d: %w", change, err)
 	}
 	return nil
 }

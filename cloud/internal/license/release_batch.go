@@ -70,7 +70,7 @@ func scanReleased(result *sql.Rows, err error) ([]releasedSlot, error) {
 type releaseArrays struct{ sessions, profiles, times, statuses, reasons []byte }
 
 func newReleaseArrays(batch []release) releaseArrays {
-	of := func(kind elementType, add func(raw []byte, r EndReport) []byte) []byte {
+	column := func(kind elementType, add func(raw []byte, r EndReport) []byte) []byte {
 		return binaryArray(kind, batch, func(raw []byte, r release) []byte {
 			if r.isUndo {
 				return nil
@@ -80,9 +80,9 @@ func newReleaseArrays(batch []release) releaseArrays {
 	}
 	return releaseArrays{
 		sessions: binaryArray(uuidElement, batch, func(raw []byte, r release) []byte { return appendUUID(raw, r.report.SessionID) }),
-		profiles: of(uuidElement, func(raw []byte, r EndReport) []byte { return appendUUID(raw, r.ProfileID) }),
-		times:    of(timeElement, func(raw []byte, r EndReport) []byte { return appendTime(raw, r.EndedAt) }),
-		statuses: of(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.Status)) }),
-		reasons:  of(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.EndReason)) }),
+		profiles: column(uuidElement, func(raw []byte, r EndReport) []byte { return appendUUID(raw, r.ProfileID) }),
+		times:    column(timeElement, func(raw []byte, r EndReport) []byte { return appendTime(raw, r.EndedAt) }),
+		statuses: column(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.Status)) }),
+		reasons:  column(textElement, func(raw []byte, r EndReport) []byte { return appendText(raw, string(r.EndReason)) }),
 	}
 }

@@ -114,12 +114,12 @@ func (s *Service) takeBatch(ctx context.Context, orgID uuid.UUID, wants []slotRe
 
 // takeMany runs takeSQL or takeTurnsSQL.
 func takeMany(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, wants []slotRequest, more ...any) ([]takeResult, error) {
-	var taken struct {
+	var result struct {
 		Usage
 		Taken int      `db:"taken"`
 		IDs   uuidList `db:"ids"`
 	}
-	err := stmt.GetContext(ctx, &taken, append([]any{orgID,
+	err := stmt.GetContext(ctx, &result, append([]any{orgID,
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.id) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendUUID(raw, w.sessionID) }),
 		binaryArray(uuidElement, wants, func(raw []byte, w slotRequest) []byte { return appendOptionalUUID(raw, w.profileID) }),
@@ -134,14 +134,14 @@ func takeMany(ctx context.Context, stmt *sqlx.Stmt, orgID uuid.UUID, wants []slo
 	if err != nil {
 		return nil, fmt.Errorf("take a slot: %w", err)
 	}
-	has := make(map[uuid.UUID]bool, len(taken.IDs))
-	for _, id := range taken.IDs {
+	has := make(map[uuid.UUID]bool, len(result.IDs))
+	for _, id := range result.IDs {
 		has[id] = true
 	}
-	usage := taken.Usage
-	usage.Current -= taken.Taken
+	usage := result.Usage
+	usage.Current -= result.Taken
 	for i, w := range wants { // count as if they were taken one by one
-		if taken.Taken == len(wants) || has[w.id] {
+		if result.Taken == len(wants) || has[w.id] {
 			usage.Current++
 			grants[i] = takeResult{ok: true, Usage: usage}
 		}

@@ -102,14 +102,14 @@ func (s *Service) Start(ctx context.Context, report StartReport) (Session, error
 }
 
 func (s *Service) start(ctx context.Context, report StartReport) (Session, error) {
-	for lost, lookups := 0, 0; lost < maxAttempts && lookups < maxLookups; lookups++ {
+	for attempts, lookups := 0, 0; attempts < maxAttempts && lookups < maxLookups; lookups++ {
 		var session Session
 		err := s.db.tx(ctx, report.OrgID, func(tx *sqlx.Tx) (err error) {
 			session, err = s.startOnce(ctx, tx, report)
 			return err
 		})
 		if isLostRace(err) {
-			lost++
+			attempts++
 			continue
 		}
 		if !errors.Is(err, errNotTaken) {

@@ -92,9 +92,9 @@ func readTimeline(ctx context.Context, tx *sqlx.Tx, query string, orgID, id uuid
 	if err != nil {
 		return Timeline{}, fmt.Errorf("read the events of the slot: %w", err)
 	}
-	add := func(what string, at *time.Time) {
-		if at != nil {
-			row.Moments = append(row.Moments, Moment{Kind: what, At: *at})
+	add := func(what string, t *time.Time) {
+		if t != nil {
+			row.Moments = append(row.Moments, Moment{Kind: what, At: *t})
 		}
 	}
 	add("reserved", &row.ReservedAt)

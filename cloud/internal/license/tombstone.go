@@ -64,12 +64,12 @@ func (s *Service) unknownProfiles(ctx context.Context, orgID uuid.UUID, ends []r
 		ids[i] = r.report.ProfileID
 	}
 	ids = combine.Distinct(ids)
-	known, err := s.opts.KnownProfiles.Known(ctx, orgID, ids)
+	found, err := s.opts.KnownProfiles.Known(ctx, orgID, ids)
 	if err != nil {
 		return nil, fmt.Errorf("look up the profiles of ends: %w", err)
 	}
 	unknown := map[uuid.UUID]bool{}
-	for _, id := range difference(ids, known) {
+	for _, id := range difference(ids, found) {
 		unknown[id] = true
 	}
 	return unknown, nil

@@ -48,7 +48,7 @@ type Memberships interface {
 // Mailer sends mail.
 type Mailer interface {
 	// Send queues a mail in the transaction: it goes out when that commits.
-	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+	Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error
 }
 
 // Service manages accounts and sessions. Its tables belong to users, not to

@@ -93,8 +93,8 @@ func (s *Service) createIdentified(ctx context.Context, tx *sqlx.Tx, email, name
 	if err := s.lockFirstUser(ctx, tx); err != nil {
 		return err
 	}
-	var known bool
-	if err := tx.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM users WHERE email = $1)`, email); err != nil || known {
+	var exists bool
+	if err := tx.GetContext(ctx, &exists, `SELECT EXISTS (SELECT FROM users WHERE email = $1)`, email); err != nil || exists {
 		return err
 	}
 	invited, err := s.hasInvitation(ctx, email)

@@ -27,12 +27,12 @@ func knownNetwork(email string, c Client) limitKey {
 // addKnownNetwork marks the client's network as known for the address, or renews
 // it.
 func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerContext, email string, client Client) error {
-	known, now := knownNetwork(email, client), a.clock.Now()
+	key, now := knownNetwork(email, client), a.clock.Now()
 	_, err := db.ExecContext(ctx, `
 		INSERT INTO auth_attempts (kind, subject, attempts, blocked_until, forget_at) VALUES ($1, $2, 0, $3, $4)
 		ON CONFLICT (kind, subject) DO UPDATE
 		SET attempts = 0, blocked_until = excluded.blocked_until, forget_at = excluded.forget_at`,
-		known.name, known.hash[:], now, now.Add(knownNetworkTTL))
+		key.name, key.hash[:], now, now.Add(knownNetworkTTL))
 	if err != nil {
 		return fmt.Errorf("save a known network: %w", err)
 	}
@@ -41,17 +41,17 @@ func (a attemptLimiter) addKnownNetwork(ctx context.Context, db sqlx.ExecerConte
 
 // lockKnownNetwork locks the count of a known network. For an unknown network it
 // returns a zero count, whose save has no effect.
-func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, known limitKey) (c attemptCount, isKnown bool, err error) {
+func (a attemptLimiter) lockKnownNetwork(ctx context.Context, tx *sqlx.Tx, key limitKey) (c attemptCount, isKnown bool, err error) {
 	err = tx.GetContext(ctx, &c, `
 		SELECT kind, subject, attempts, blocked_until, forget_at FROM auth_attempts
-		WHERE kind = $1 AND subject = $2 AND forget_at > $3 FOR UPDATE`, known.name, known.hash[:], a.clock.Now())
+		WHERE kind = $1 AND subject = $2 AND forget_at > $3 FOR UPDATE`, key.name, key.hash[:], a.clock.Now())
 	if errors.Is(err, sql.ErrNoRows) {
-		return attemptCount{Kind: known.name, Subject: known.hash[:]}, false, nil
+		return attemptCount{Kind: key.name, Subject: key.hash[:]}, false, nil
 	}
 	if err != nil {
 		return attemptCount{}, false, fmt.Errorf("find a known network: %w", err)
 	}
-	c.limit = known.limitKind
+	c.limit = key.limitKind
 	return c, true, nil
 }
 
@@ -73,15 +73,15 @@ func (a attemptLimiter) checkPassword(ctx context.Context, client Client, email 
 		if err := a.checkPause(fromClient); err != nil {
 			return err
 		}
-		known, isKnown, err := a.lockKnownNetwork(ctx, tx, knownNetwork(email, client))
+		network, isKnown, err := a.lockKnownNetwork(ctx, tx, knownNetwork(email, client))
 		if err != nil {
 			return err
 		}
-		fromKnown := isKnown && a.checkPause(known) == nil
+		fromKnown := isKnown && a.checkPause(network) == nil
 		refusal = a.checkPause(ofAddress)
 		if match && (fromKnown || refusal == nil) {
 			refusal = nil
-			if fromKnown && ofAddress.Attempts > known.Attempts {
+			if fromKnown && ofAddress.Attempts > network.Attempts {
 				return nil // some failures came from other networks: keep the count
 			}
 			return deleteCount(ctx, tx, failuresByEmail(email))
@@ -91,9 +91,9 @@ func (a attemptLimiter) checkPassword(ctx context.Context, client Client, email 
 			refusal, failed = errWrongPassword(), append(failed, ofAddress)
 		}
 		if fromKnown {
-			known.increment(a.clock.Now())
+			network.increment(a.clock.Now())
 		}
-		return errors.Join(a.increment(ctx, tx, failed...), known.save(ctx, tx))
+		return errors.Join(a.increment(ctx, tx, failed...), network.save(ctx, tx))
 	})
 	if err != nil {
 		return err

@@ -76,11 +76,11 @@ func (s *Service) mailPasswordChanged(ctx context.Context, tx *sqlx.Tx, email st
 	return s.send(ctx, tx, email, changedSubject, fmt.Sprintf(changedText, s.Public.JoinPath(forgotPath)))
 }
 
-func (s *Service) send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+func (s *Service) send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error {
 	if s.Mailer == nil {
 		return nil
 	}
-	if err := s.Mailer.Send(ctx, tx, to, subject, text); err != nil {
+	if err := s.Mailer.Send(ctx, tx, recipient, subject, text); err != nil {
 		return fmt.Errorf("send a mail: %w", err)
 	}
 	return nil

@@ -182,8 +182,8 @@ func (o Operator) MailReset(ctx context.Context, userID uuid.UUID) error {
 	})
 }
 
-func (o Operator) reset(ctx context.Context, userID uuid.UUID, by string, send func(tx *sqlx.Tx, email string) error) error {
-	return o.change(ctx, userID, "user.passwordResetIssued", map[string]any{"by": by}, func(tx *sqlx.Tx) error {
+func (o Operator) reset(ctx context.Context, userID uuid.UUID, channel string, send func(tx *sqlx.Tx, email string) error) error {
+	return o.change(ctx, userID, "user.passwordResetIssued", map[string]any{"by": channel}, func(tx *sqlx.Tx) error {
 		var email string
 		err := tx.GetContext(ctx, &email, `SELECT email FROM users WHERE id = $1 AND disabled_at IS NULL FOR NO KEY UPDATE`, userID)
 		if errors.Is(err, sql.ErrNoRows) {

@@ -69,15 +69,15 @@ func (p *passwords) matches(ctx context.Context, password, hash string) (bool, e
 		return false, err
 	}
 	defer p.release()
-	known := hash != ""
-	if !known {
+	hasAccount := hash != ""
+	if !hasAccount {
 		hash = p.decoy
 	}
 	match, err := argon2id.ComparePasswordAndHash(password, hash)
 	if err != nil {
 		return false, fmt.Errorf("check a password: %w", err)
 	}
-	return match && known, nil
+	return match && hasAccount, nil
 }
 
 func (p *passwords) acquire(ctx context.Context) error {

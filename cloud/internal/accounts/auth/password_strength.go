@@ -41,9 +41,9 @@ func passwordWeakness(password, email, name string) string {
 		return "must have at least five different characters"
 	}
 	local, _, _ := strings.Cut(email, "@")
-	for _, known := range []string{email, local, name} {
-		known = strings.ToLower(emails.Normal(known))
-		if known != "" && (trimmed == known || trimmed == known+known || trimPadding(trimmed) == known) {
+	for _, identifier := range []string{email, local, name} {
+		identifier = strings.ToLower(emails.Normal(identifier))
+		if identifier != "" && (trimmed == identifier || trimmed == identifier+identifier || trimPadding(trimmed) == identifier) {
 			return "must not be the e-mail address or the name"
 		}
 	}

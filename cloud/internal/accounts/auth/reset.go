@@ -19,10 +19,10 @@ import (
 func (s *Service) RequestReset(ctx context.Context, client Client, email string) error {
 	email = emails.Normal(email)
 	return s.attempts.countAlways(ctx, []limitKey{mailsByEmail(email), mailsByClient(client)}, func(tx *sqlx.Tx) (refusal, err error) {
-		id, known := uuid.New(), true
+		id, exists := uuid.New(), true
 		err = tx.GetContext(ctx, &id, `SELECT id FROM users WHERE email = $1 AND disabled_at IS NULL`, email)
 		if errors.Is(err, sql.ErrNoRows) {
-			known, err = false, nil
+			exists, err = false, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("find a user: %w", err)
@@ -34,7 +34,7 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 			return nil, err
 		}
 		end := `RELEASE SAVEPOINT mailed`
-		if !known {
+		if !exists {
 			end = `ROLLBACK TO SAVEPOINT mailed`
 		}
 		if _, err := tx.ExecContext(ctx, end); err != nil {

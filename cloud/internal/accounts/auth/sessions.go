@@ -57,7 +57,7 @@ func (s sessions) begin(ctx context.Context, b newSession, orgID uuid.UUID) (str
 	if b.id, err = uuid.NewV7(); err != nil {
 		return "", time.Time{}, fmt.Errorf("generate a session ID: %w", err)
 	}
-	s.manager.SetDeadline(ctx, b.at.Add(sessionLifetime))
+	s.manager.SetDeadline(ctx, b.createdAt.Add(sessionLifetime))
 	s.manager.Put(ctx, idField, b.id.String())
 	s.manager.Put(ctx, userField, b.userID.String())
 	s.put(ctx, orgID)

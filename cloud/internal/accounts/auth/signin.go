@@ -95,7 +95,7 @@ func (s *Service) initialOrganization(ctx context.Context, userID, last uuid.UUI
 // meanwhile. The client's network becomes a known network of the user.
 func (s *Service) begin(ctx context.Context, client Client, a account, active uuid.UUID) (Session, error) {
 	token, expires, err := s.sessions.begin(ctx, newSession{
-		userID: a.ID, credentialVersion: a.CredentialVersion, client: client, at: s.clock.Now(),
+		userID: a.ID, credentialVersion: a.CredentialVersion, client: client, createdAt: s.clock.Now(),
 	}, active)
 	if errors.Is(err, errCredentialsReplaced) {
 		return Session{}, errWrongPassword()

@@ -166,15 +166,15 @@ func (s *Service) checkSignUpPolicy(ctx context.Context, q sqlx.QueryerContext, 
 }
 
 func createUser(ctx context.Context, tx *sqlx.Tx, u User, hash string) (refusal, err error) {
-	taken, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
-	if err != nil || !taken {
+	exists, err := insertUser(ctx, tx, u, sql.NullString{String: hash, Valid: true})
+	if err != nil || !exists {
 		return nil, err
 	}
 	return fault.New(fault.Conflict, "An account with this e-mail address already exists."), nil
 }
 
 // insertUser inserts a user and reports whether the address is already taken.
-func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (taken bool, err error) {
+func insertUser(ctx context.Context, tx *sqlx.Tx, u User, hash sql.NullString) (exists bool, err error) {
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO users (id, email, name, password_hash, email_verified_at, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (email) DO NOTHING`, u.ID, u.Email, u.Name, hash, u.EmailVerifiedAt, u.CreatedAt)

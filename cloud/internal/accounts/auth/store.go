@@ -43,7 +43,7 @@ type newSession struct {
 	userID            uuid.UUID
 	credentialVersion int // of the credentials that were checked
 	client            Client
-	at                time.Time
+	createdAt         time.Time
 }
 
 type newSessionKey struct{}
@@ -110,11 +110,11 @@ func (s sessionStore) insert(ctx context.Context, b newSession, hash string, dat
 		INSERT INTO auth_sessions (token_hash, user_id, data, expiry, id, created_at, last_seen_at, ip_address, user_agent)
 		SELECT $1, id, $2, $3, $4, $5, $5, $6, $7 FROM users
 		WHERE id = $8 AND credential_version = $9 AND disabled_at IS NULL FOR SHARE`,
-		hash, data, expiry, b.id, b.at, b.client.Address, b.client.userAgent(), b.userID, b.credentialVersion)
+		hash, data, expiry, b.id, b.createdAt, b.client.Address, b.client.userAgent(), b.userID, b.credentialVersion)
 	if err != nil {
 		return fmt.Errorf("begin a session: %w", err)
 	}
-	if begun, err := result.RowsAffected(); err != nil || begun == 0 {
+	if rows, err := result.RowsAffected(); err != nil || rows == 0 {
 		return errors.Join(errCredentialsReplaced, err)
 	}
 	return nil

@@ -87,19 +87,19 @@ func status(c echo.Context) error {
 // exist have the same response after the same steps.
 func (g *gate) serve(c echo.Context) error {
 	ctx := c.Request().Context()
-	wanted := targetFrom(ctx)
-	if err := g.verify(ctx, wanted.key); err != nil {
+	t := targetFrom(ctx)
+	if err := g.verify(ctx, t.key); err != nil {
 		return err
 	}
 	switch {
-	case wanted.kind == "":
+	case t.kind == "":
 		return errNameUnknown()
-	case wanted.kind == tags:
-		return g.list(c, wanted)
-	case !wanted.valid():
-		return errReference(wanted)
+	case t.kind == tags:
+		return g.list(c, t)
+	case !t.valid():
+		return errReference(t)
 	}
-	return g.content(c, wanted)
+	return g.content(c, t)
 }
 
 // verify returns nil if the key is valid. A client with too many invalid keys is

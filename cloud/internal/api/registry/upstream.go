@@ -116,8 +116,8 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // transport returns the authenticated transport. The first requests ask the registry
 // how to authenticate.
 func (u *Upstream) transport(ctx context.Context) (http.RoundTripper, error) {
-	if known := u.authenticated.Load(); known != nil {
-		return *known, nil
+	if cached := u.authenticated.Load(); cached != nil {
+		return *cached, nil
 	}
 	scopes := []string{u.repository.Scope(transport.PullScope)}
 	found, err := transport.NewWithContext(ctx, u.repository.Registry, u.auth, u, scopes)
@@ -155,10 +155,10 @@ var errSlow = errors.New("the upstream registry did not answer in time")
 
 // get asks the upstream for the target. The caller closes the answer, whose status is
 // 200, 206, 304 or, if redirects are passed on, that of a redirect.
-func (u *Upstream) get(ctx context.Context, method string, wanted target, headers http.Header) (answer, error) {
+func (u *Upstream) get(ctx context.Context, method string, t target, headers http.Header) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watch := time.AfterFunc(u.HeaderTimeout, func() { cancel(errSlow) })
-	response, err := u.send(ctx, method, wanted, headers) //nolint:bodyclose // answer.close closes it
+	response, err := u.send(ctx, method, t, headers) //nolint:bodyclose // answer.close closes it
 	watch.Stop()
 	if err != nil {
 		cause := context.Cause(ctx)
@@ -166,22 +166,22 @@ func (u *Upstream) get(ctx context.Context, method string, wanted target, header
 		return answer{}, u.unavailable(errors.Join(cause, withoutURL(err)))
 	}
 	a := answer{response, watch, cancel}
-	if err := u.check(response, wanted); err != nil {
+	if err := u.check(response, t); err != nil {
 		a.close()
 		return answer{}, err
 	}
 	return a, nil
 }
 
-func (u *Upstream) send(ctx context.Context, method string, wanted target, headers http.Header) (*http.Response, error) {
+func (u *Upstream) send(ctx context.Context, method string, t target, headers http.Header) (*http.Response, error) {
 	authenticated, err := u.transport(ctx)
 	if err != nil {
 		return nil, err
 	}
 	address := u.base
-	address.Path = "/v2/" + u.repository.RepositoryStr() + "/" + wanted.kind + "/" + wanted.reference
-	if wanted.kind == tags { // pages
-		address.RawQuery = wanted.query.Encode()
+	address.Path = "/v2/" + u.repository.RepositoryStr() + "/" + t.kind + "/" + t.reference
+	if t.kind == tags { // pages
+		address.RawQuery = t.query.Encode()
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address.String(), nil)
 	if err != nil {
@@ -190,7 +190,7 @@ func (u *Upstream) send(ctx context.Context, method string, wanted target, heade
 	for _, each := range forwarded {
 		request.Header[each] = headers[each]
 	}
-	passOn := u.Redirect && wanted.kind == blobs && method == http.MethodGet
+	passOn := u.Redirect && t.kind == blobs && method == http.MethodGet
 	client := http.Client{Transport: authenticated, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		switch {
 		case passOn && next.URL.Host != u.base.Host:
@@ -206,14 +206,14 @@ func (u *Upstream) send(ctx context.Context, method string, wanted target, heade
 }
 
 // check returns an error for a response that is not passed on.
-func (u *Upstream) check(response *http.Response, wanted target) error {
+func (u *Upstream) check(response *http.Response, t target) error {
 	switch status := response.StatusCode; status {
 	case http.StatusOK, http.StatusPartialContent, http.StatusNotModified:
 		return nil
 	case http.StatusTemporaryRedirect, http.StatusFound, http.StatusSeeOther, http.StatusPermanentRedirect, http.StatusMovedPermanently:
 		return nil
 	case http.StatusNotFound:
-		return errMissing(wanted)
+		return errMissing(t)
 	case http.StatusRequestedRangeNotSatisfiable:
 		return fault.New(fault.RangeNotSatisfiable, "The requested range is outside the content.")
 	case http.StatusUnauthorized, http.StatusForbidden:

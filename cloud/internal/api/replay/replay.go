@@ -70,22 +70,22 @@ func pattern(template string) string {
 func (r *Replayer) Middleware(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		key := c.Request().Header.Get(keyHeader)
-		once, known := r.operations[c.Request().Method+" "+c.Path()]
-		if key == "" || !known {
+		once, ok := r.operations[c.Request().Method+" "+c.Path()]
+		if key == "" || !ok {
 			return next(c)
 		}
 		request, err := identify(c, key)
 		if err != nil {
 			return err
 		}
-		claim, kept, err := r.store.Begin(c.Request().Context(), request)
+		claim, answer, err := r.store.Begin(c.Request().Context(), request)
 		switch {
 		case err != nil:
 			return err
-		case kept != nil && once:
-			return errShownOnce(kept)
-		case kept != nil:
-			return replayAnswer(c, kept)
+		case answer != nil && once:
+			return errShownOnce(answer)
+		case answer != nil:
+			return replayAnswer(c, answer)
 		default:
 			return r.runFirst(c, next, claim, once)
 		}
@@ -130,7 +130,7 @@ func scope(c echo.Context) string {
 func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempotency.Claim, once bool) error {
 	request, response := c.Request(), c.Response()
 	client, before := response.Writer, response.Header().Clone()
-	held := &recorder{header: response.Header()}
+	rec := &recorder{header: response.Header()}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), runTimeout)
 	defer cancel()
 	settled := false
@@ -141,23 +141,23 @@ func (r *Replayer) runFirst(c echo.Context, next echo.HandlerFunc, claim *idempo
 			r.release(ctx, claim)
 		}
 	}()
-	response.Writer = held
+	response.Writer = rec
 	c.SetRequest(request.WithContext(ctx))
 	err := next(c)
 	if err != nil {
 		c.Error(err) // the error response may be stored, too
 	}
 	settled = true
-	if held.status != 0 && idempotency.Storable(held.status) {
-		answer := idempotency.Answer{Status: held.status, Header: addedHeaders(before, held.header), Body: held.body.Bytes()}
+	if rec.status != 0 && idempotency.Storable(rec.status) {
+		answer := idempotency.Answer{Status: rec.status, Header: addedHeaders(before, rec.header), Body: rec.body.Bytes()}
 		if once {
-			answer = idempotency.Answer{Status: held.status, Header: map[string][]string{echo.HeaderLocation: held.header.Values(echo.HeaderLocation)}}
+			answer = idempotency.Answer{Status: rec.status, Header: map[string][]string{echo.HeaderLocation: rec.header.Values(echo.HeaderLocation)}}
 		}
 		r.storeAnswer(ctx, claim, answer)
 	} else {
 		r.release(ctx, claim)
 	}
-	held.flush(client)
+	rec.flush(client)
 	return err
 }
 

@@ -62,8 +62,8 @@ func (a APIKeys) CreateApiKey(ctx context.Context, r cloudapi.CreateApiKeyReques
 // UpdateApiKey implements the operation updateApiKey.
 func (a APIKeys) UpdateApiKey(ctx context.Context, r cloudapi.UpdateApiKeyRequestObject) (cloudapi.UpdateApiKeyResponseObject, error) {
 	change := apikey.Change{Name: r.Body.Name}
-	if sent := r.Body.ExpiresAt; sent != nil {
-		if err := json.Unmarshal(sent, &change.ExpiresAt); err != nil {
+	if expiry := r.Body.ExpiresAt; expiry != nil {
+		if err := json.Unmarshal(expiry, &change.ExpiresAt); err != nil {
 			return nil, fmt.Errorf("read expiresAt: %w", err)
 		}
 		change.ExpiresAt = utcTime(change.ExpiresAt)

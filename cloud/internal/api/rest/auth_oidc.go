@@ -60,11 +60,11 @@ func (s SingleSignOn) start(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := json.Marshal(pendingSignIn{attempt, c.QueryParam("returnTo")})
+	content, err := json.Marshal(pendingSignIn{attempt, c.QueryParam("returnTo")})
 	if err != nil {
 		return err
 	}
-	c.SetCookie(s.cookie(base64.RawURLEncoding.EncodeToString(kept), int(oidcCookieLife.Seconds())))
+	c.SetCookie(s.cookie(base64.RawURLEncoding.EncodeToString(content), int(oidcCookieLife.Seconds())))
 	return c.Redirect(http.StatusFound, address)
 }
 
@@ -75,12 +75,12 @@ func (s SingleSignOn) callback(c echo.Context) error {
 		return errNoSingleSignOn()
 	}
 	ctx := c.Request().Context()
-	begun, err := s.readPending(c)
+	pending, err := s.readPending(c)
 	if err != nil {
 		return err
 	}
 	c.SetCookie(s.cookie("", -1)) // a sign-in can be completed only once
-	identity, err := s.Provider.Finish(ctx, begun.Attempt, c.QueryParams())
+	identity, err := s.Provider.Finish(ctx, pending.Attempt, c.QueryParams())
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s SingleSignOn) callback(c echo.Context) error {
 		return err
 	}
 	c.Response().Header().Add("Set-Cookie", sessionCookie(session.Token, session.ExpiresAt, s.Public.Scheme == "https"))
-	return c.Redirect(http.StatusFound, localPath(begun.ReturnTo))
+	return c.Redirect(http.StatusFound, localPath(pending.ReturnTo))
 }
 
 // readPending returns the pending sign-in from the request's cookie.
@@ -97,9 +97,9 @@ func (s SingleSignOn) readPending(c echo.Context) (pendingSignIn, error) {
 	var u pendingSignIn
 	cookie, err := c.Cookie(oidcCookie)
 	if err == nil {
-		var kept []byte
-		if kept, err = base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
-			err = json.Unmarshal(kept, &u)
+		var content []byte
+		if content, err = base64.RawURLEncoding.DecodeString(cookie.Value); err == nil {
+			err = json.Unmarshal(content, &u)
 		}
 	}
 	if err != nil {

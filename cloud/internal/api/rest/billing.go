@@ -135,7 +135,7 @@ func (b Billing) OpenBillingPortal(ctx context.Context, r cloudapi.OpenBillingPo
 	return cloudapi.OpenBillingPortal200JSONResponse{Success: true, Data: cloudapi.BillingPortal{Url: stringOrNil(address)}}, nil
 }
 
-func (b Billing) returnURL(wanted *string) string { return valueOr(wanted, b.Public.String()) }
+func (b Billing) returnURL(address *string) string { return valueOr(address, b.Public.String()) }
 
 // stringOrNil returns a pointer to the address, or nil if it is empty.
 func stringOrNil(address string) *string {

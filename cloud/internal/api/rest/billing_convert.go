@@ -7,7 +7,7 @@ import (
 
 func subscription(s billing.Subscription) cloudapi.Subscription {
 	base, more, effective := s.Plan.Limits, s.Additional(), s.Effective()
-	shown := cloudapi.Subscription{
+	result := cloudapi.Subscription{
 		Plan: cloudapi.SubscribedPlan{
 			Id: s.Plan.ID, Slug: s.Plan.Slug, Name: s.Plan.Name, PriceCents: int32(s.Plan.PriceCents),
 			Currency: s.Plan.Currency, Interval: cloudapi.PlanInterval(s.Plan.Interval),
@@ -31,18 +31,18 @@ func subscription(s billing.Subscription) cloudapi.Subscription {
 		UpdatedAt:              s.UpdatedAt,
 	}
 	if s.OperatorSuspended {
-		shown.Status = cloudapi.SubscriptionStatus(billing.Suspended)
+		result.Status = cloudapi.SubscriptionStatus(billing.Suspended)
 	}
 	if s.Period != nil {
-		shown.CurrentPeriodStart, shown.CurrentPeriodEnd = &s.Period.Start, &s.Period.End
+		result.CurrentPeriodStart, result.CurrentPeriodEnd = &s.Period.Start, &s.Period.End
 	}
 	for _, a := range s.AddOns {
-		shown.AddOns = append(shown.AddOns, cloudapi.SubscriptionAddOn{
+		result.AddOns = append(result.AddOns, cloudapi.SubscriptionAddOn{
 			Id: a.ID, Slug: a.Slug, Name: a.Name, Limit: cloudapi.PlanLimitName(a.Limit), Amount: int32(a.Amount),
 			Quantity: int32(a.Quantity), PriceCents: int32(a.PriceCents), CreatedAt: a.CreatedAt,
 		})
 	}
-	return shown
+	return result
 }
 
 func addOnOffer(o billing.AvailableAddOn) cloudapi.AddOnOffer {
@@ -56,16 +56,16 @@ func addOnOffer(o billing.AvailableAddOn) cloudapi.AddOnOffer {
 }
 
 func invoice(i billing.Invoice) cloudapi.Invoice {
-	shown := cloudapi.Invoice{
+	result := cloudapi.Invoice{
 		Id: i.ID, Number: i.Number, Status: cloudapi.InvoiceStatus(i.Status), Currency: i.Currency,
 		SubtotalCents: i.SubtotalCents, TotalCents: i.TotalCents, AmountDueCents: i.AmountDueCents,
 		Lines: []cloudapi.InvoiceLine{}, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
 		HostedUrl: i.HostedURL, CreatedAt: i.CreatedAt,
 	}
 	for _, l := range i.Lines {
-		shown.Lines = append(shown.Lines, cloudapi.InvoiceLine{
+		result.Lines = append(result.Lines, cloudapi.InvoiceLine{
 			Description: l.Description, Quantity: l.Quantity, AmountCents: l.AmountCents, PeriodStart: l.PeriodStart, PeriodEnd: l.PeriodEnd,
 		})
 	}
-	return shown
+	return result
 }

@@ -28,14 +28,14 @@ type invitations interface {
 // InviteMember implements the operation inviteMember.
 func (i Invitations) InviteMember(ctx context.Context, r cloudapi.InviteMemberRequestObject) (cloudapi.InviteMemberResponseObject, error) {
 	caller := auth.CallerFrom(ctx)
-	made, err := i.Invitations.Invite(ctx, caller.OrgID, caller.UserID,
+	created, err := i.Invitations.Invite(ctx, caller.OrgID, caller.UserID,
 		org.NewInvitation{Email: string(r.Body.Email), Role: org.Role(r.Body.Role)})
 	if err != nil {
 		return nil, err
 	}
-	location := fmt.Sprintf("/v1/organizations/%s/invitations/%s", caller.OrgID, made.ID)
+	location := fmt.Sprintf("/v1/organizations/%s/invitations/%s", caller.OrgID, created.ID)
 	return cloudapi.InviteMember201JSONResponse{
-		Body:    cloudapi.InvitationResponse{Success: true, Data: invitation(made)},
+		Body:    cloudapi.InvitationResponse{Success: true, Data: invitation(created)},
 		Headers: cloudapi.InviteMember201ResponseHeaders{Location: location},
 	}, nil
 }

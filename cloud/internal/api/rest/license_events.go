@@ -16,7 +16,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 	if err != nil {
 		return nil, err
 	}
-	shown := cloudapi.LicenseSlot{
+	data := cloudapi.LicenseSlot{
 		SlotId: slot.SlotID, State: cloudapi.LicenseSlotState(slot.State), SessionId: slot.SessionID, ProfileId: slot.ProfileID,
 		KeyId: slot.KeyID, MachineId: slot.MachineID, BootId: slot.BootID, LaunchId: slot.LaunchID,
 		BrowserVersion: int32OrNil(slot.BrowserVersion), LeaseUntil: slot.LeaseUntil, Stale: slot.Stale,
@@ -24,9 +24,9 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 		EndReason: (*sharedapi.EndReasonOrNull)(slot.EndReason),
 	}
 	for _, m := range slot.Moments {
-		shown.Timeline = append(shown.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.Kind), At: m.At})
+		data.Timeline = append(data.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.Kind), At: m.At})
 	}
-	return cloudapi.GetLicenseSlot200JSONResponse{Success: true, Data: shown}, nil
+	return cloudapi.GetLicenseSlot200JSONResponse{Success: true, Data: data}, nil
 }
 
 // ListLicenseEvents implements the operation listLicenseEvents.

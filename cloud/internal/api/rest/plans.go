@@ -20,9 +20,9 @@ type plans interface {
 
 // ListPlans implements the operation listPlans.
 func (p Plans) ListPlans(ctx context.Context, r cloudapi.ListPlansRequestObject) (cloudapi.ListPlansResponseObject, error) {
-	asked := r.Params
-	sortBy := valueOr(asked.SortBy, cloudapi.PlanSortFieldPosition)
-	found, err := p.Plans.List(ctx, pageapi.Request(asked.Page, asked.Limit, string(sortBy), asked.SortOrder))
+	params := r.Params
+	sortBy := valueOr(params.SortBy, cloudapi.PlanSortFieldPosition)
+	found, err := p.Plans.List(ctx, pageapi.Request(params.Page, params.Limit, string(sortBy), params.SortOrder))
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (h ProfileData) OpenProfileData(ctx context.Context, r cloudapi.OpenProfile
 
 // AddProfileDataVersion implements the operation addProfileDataVersion.
 func (h ProfileData) AddProfileDataVersion(ctx context.Context, r cloudapi.AddProfileDataVersionRequestObject) (cloudapi.AddProfileDataVersionResponseObject, error) {
-	made, err := h.Data.Commit(ctx, auth.CallerFrom(ctx).OrgID, profiledata.Commit{
+	version, err := h.Data.Commit(ctx, auth.CallerFrom(ctx).OrgID, profiledata.Commit{
 		Version: profiledata.Version{
 			ID: r.Body.Id, ProfileID: r.ProfileId, SessionID: r.Body.SessionId, MachineID: r.Body.MachineId,
 			SizeBytes: r.Body.SizeBytes, SentBytes: r.Body.SentBytes,
@@ -88,7 +88,7 @@ func (h ProfileData) AddProfileDataVersion(ctx context.Context, r cloudapi.AddPr
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.AddProfileDataVersion200JSONResponse{Success: true, Data: dataVersionToAPI(made)}, nil
+	return cloudapi.AddProfileDataVersion200JSONResponse{Success: true, Data: dataVersionToAPI(version)}, nil
 }
 
 func dataVersionToAPI(v profiledata.Version) cloudapi.ProfileDataVersion {

@@ -60,8 +60,8 @@ func sessionDetail(d activity.Detail) cloudapi.SessionDetail {
 // sessionTimeline merges the times of the session, of its slot and of its refusals.
 func sessionTimeline(s activity.Session, history license.SessionHistory) []cloudapi.SessionMoment {
 	moments := []cloudapi.SessionMoment{}
-	add := func(what string, at time.Time, reason *string) {
-		moments = append(moments, cloudapi.SessionMoment{What: cloudapi.SessionMomentKind(what), At: at, Reason: reason})
+	add := func(what string, t time.Time, reason *string) {
+		moments = append(moments, cloudapi.SessionMoment{What: cloudapi.SessionMomentKind(what), At: t, Reason: reason})
 	}
 	for _, refusal := range history.Refusals {
 		add("refused", refusal.At, &refusal.Reason)

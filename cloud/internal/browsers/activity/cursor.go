@@ -40,6 +40,6 @@ func readCursor(text string) (after Session, ok bool) {
 	if err != nil || len(raw) != cursorSize || len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return Session{}, false
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
-	return Session{StartedAt: at, ID: uuid.UUID(raw[8:])}, at.Year() >= 0 && at.Year() <= 9999
+	startedAt := time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
+	return Session{StartedAt: startedAt, ID: uuid.UUID(raw[8:])}, startedAt.Year() >= 0 && startedAt.Year() <= 9999
 }

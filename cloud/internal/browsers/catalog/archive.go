@@ -27,20 +27,20 @@ func checkArchive(file io.ReaderAt, size int64) error {
 		return fmt.Errorf("the file is not a zip archive: %w", err)
 	}
 	var found []string
-	seen := make(map[string]bool, len(archive.File))
+	names := make(map[string]bool, len(archive.File))
 	for _, f := range archive.File {
 		name := strings.TrimSuffix(f.Name, "/")
 		switch kind := f.Mode().Type(); {
 		case strings.Contains(name, `\`) || !filepath.IsLocal(name) || path.Clean(name) != name:
 			return fmt.Errorf("%q is not a path inside the archive", f.Name)
-		case seen[name]:
+		case names[name]:
 			return fmt.Errorf("%q is in the archive twice", f.Name)
 		case kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink:
 			return fmt.Errorf("%q is not a file, directory or link", f.Name)
 		case kind == 0 && isExecutable(name):
 			found = append(found, f.Name)
 		}
-		seen[name] = true
+		names[name] = true
 	}
 	switch len(found) {
 	case 0:

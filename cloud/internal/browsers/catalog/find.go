@@ -45,18 +45,18 @@ func (s *Service) Find(ctx context.Context, b Build) (Release, error) {
 func errAmbiguous(b Build, found []Release) error {
 	var details []fault.Detail
 	for _, field := range []struct {
-		name, given string
-		of          func(Release) string
+		name, value string
+		read        func(Release) string
 	}{
 		{"os", b.OS, func(r Release) string { return r.OS }},
 		{"arch", b.Arch, func(r Release) string { return r.Arch }},
 	} {
 		var values []string
 		for _, r := range found {
-			values = append(values, field.of(r))
+			values = append(values, field.read(r))
 		}
 		slices.Sort(values)
-		if values = slices.Compact(values); field.given != "" || len(values) == 1 {
+		if values = slices.Compact(values); field.value != "" || len(values) == 1 {
 			continue
 		}
 		details = append(details, fault.Detail{

@@ -110,12 +110,12 @@ func (r *row) encryptCertificates(s Sealer, clients []certs.Client) error {
 	if len(clients) == 0 {
 		return nil
 	}
-	shown := make([]ClientCertificate, len(clients))
+	certificates := make([]ClientCertificate, len(clients))
 	for i, client := range clients {
-		shown[i].Origin = client.Origin
-		shown[i].Subject, shown[i].ExpiresAt = client.Public()
+		certificates[i].Origin = client.Origin
+		certificates[i].Subject, certificates[i].ExpiresAt = client.Public()
 	}
-	public, err := json.Marshal(shown)
+	public, err := json.Marshal(certificates)
 	if err != nil {
 		return fmt.Errorf("write the client certificates of profile %s: %w", r.ID, err)
 	}

@@ -89,11 +89,11 @@ func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID, ifMatch *int6
 		if err := r.checkVersion(ifMatch); err != nil {
 			return err
 		}
-		held, err := s.LiveSessions.HeldByProfile(ctx, tx, orgID, id)
+		count, err := s.LiveSessions.HeldByProfile(ctx, tx, orgID, id)
 		if err != nil {
 			return fmt.Errorf("count live sessions: %w", err)
 		}
-		if held > 0 {
+		if count > 0 {
 			return fault.New(fault.Conflict, "The profile has running sessions.")
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE organization_id = $1 AND id = $2`, orgID, id); err != nil {

@@ -77,11 +77,11 @@ CROSS JOIN LATERAL (SELECT id FROM profiles WHERE organization_id = entered.id::
 
 // Known returns the IDs that belong to profiles of the organization.
 func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) ([]uuid.UUID, error) {
-	var known []uuid.UUID
-	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &known, knownSQL, orgID, pq.Array(ids)); err != nil {
+	var found []uuid.UUID
+	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &found, knownSQL, orgID, pq.Array(ids)); err != nil {
 		return nil, fmt.Errorf("find profiles: %w", err)
 	}
-	return known, nil
+	return found, nil
 }
 
 func (s *Service) config(r row) (Config, error) {

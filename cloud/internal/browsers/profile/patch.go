@@ -51,9 +51,9 @@ func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordCha
 		return patch, passwordChange{forget: true}, nil
 	}
 	var password passwordChange
-	if sent, ok := changes["password"]; ok {
+	if value, ok := changes["password"]; ok {
 		password.forget = true
-		if err := json.Unmarshal(sent, &password.set); err != nil {
+		if err := json.Unmarshal(value, &password.set); err != nil {
 			return nil, passwordChange{}, fmt.Errorf("read the patch of the proxy password: %w", err)
 		}
 		delete(changes, "password")

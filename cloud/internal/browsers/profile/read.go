@@ -85,14 +85,14 @@ func (s *Service) withLiveSessionsAll(ctx context.Context, q sqlx.QueryerContext
 	if err != nil {
 		return nil, fmt.Errorf("count live sessions: %w", err)
 	}
-	shown := make([]Profile, len(rows))
+	profiles := make([]Profile, len(rows))
 	for i, r := range rows {
-		if shown[i], err = r.profile(); err != nil {
+		if profiles[i], err = r.profile(); err != nil {
 			return nil, err
 		}
-		shown[i].ActiveSessions = live[r.ID]
+		profiles[i].ActiveSessions = live[r.ID]
 	}
-	return shown, nil
+	return profiles, nil
 }
 
 func (f Filter) where(orgID uuid.UUID) (string, []any) {

@@ -81,19 +81,19 @@ var connectionHeaders = []string{
 const maxHeaderName = 256
 
 func checkHeaders(headers map[string]string, refuse func(field, message string, received any)) {
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		lower := strings.ToLower(name)
-		shown := strings.ToValidUTF8(name[:min(len(name), maxHeaderName)], "")
-		switch field := "extraHTTPHeaders." + shown; {
+		printable := strings.ToValidUTF8(name[:min(len(name), maxHeaderName)], "")
+		switch field := "extraHTTPHeaders." + printable; {
 		case !isToken(name) || len(name) > maxHeaderName:
-			refuse(field, "is not a valid header name", shown)
+			refuse(field, "is not a valid header name", printable)
 		case slices.Contains(connectionHeaders, lower):
-			refuse(field, "is a header that the browser sets itself", shown)
-		case seen[lower]:
-			refuse(field, "is given more than once", shown)
+			refuse(field, "is a header that the browser sets itself", printable)
+		case names[lower]:
+			refuse(field, "is given more than once", printable)
 		}
-		seen[lower] = true
+		names[lower] = true
 	}
 }
 

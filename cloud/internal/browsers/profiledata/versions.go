@@ -46,7 +46,7 @@ func (s *Service) List(ctx context.Context, orgID, profileID uuid.UUID) (all []V
 // Commit makes a saved version the current one, and deletes the oldest versions above
 // the limit. A repeated commit has no effect. Errors: NotFound for the profile; Conflict
 // if the session has lost its lease or another version became current meanwhile.
-func (s *Service) Commit(ctx context.Context, orgID uuid.UUID, c Commit) (made Version, err error) {
+func (s *Service) Commit(ctx context.Context, orgID uuid.UUID, c Commit) (version Version, err error) {
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		current, err := lock(ctx, tx, orgID, c.ProfileID)
 		if err != nil {
@@ -56,7 +56,7 @@ func (s *Service) Commit(ctx context.Context, orgID uuid.UUID, c Commit) (made V
 			return fault.New(fault.Conflict, "The session has lost the lease of the profile's data. The version is not saved.")
 		}
 		if current.hasCurrent(&c.ID) {
-			made, err = find(ctx, tx, orgID, c.ProfileID, c.ID)
+			version, err = find(ctx, tx, orgID, c.ProfileID, c.ID)
 			return err
 		}
 		if !current.hasCurrent(c.Previous) {
@@ -71,10 +71,10 @@ func (s *Service) Commit(ctx context.Context, orgID uuid.UUID, c Commit) (made V
 		if err := prune(ctx, tx, orgID, c.ProfileID, c.Keep); err != nil {
 			return err
 		}
-		made, err = find(ctx, tx, orgID, c.ProfileID, c.ID)
+		version, err = find(ctx, tx, orgID, c.ProfileID, c.ID)
 		return err
 	})
-	return made, err
+	return version, err
 }
 
 // Restore makes an older version the current one. The next launch starts with it. Errors:
@@ -96,12 +96,12 @@ func (s *Service) Restore(ctx context.Context, orgID, profileID, id uuid.UUID) (
 // Delete deletes a version. If it is the current one, the newest remaining version becomes
 // the current one. Errors: NotFound; Conflict while a session has the lease.
 func (s *Service) Delete(ctx context.Context, orgID, profileID, id uuid.UUID) error {
-	return s.change(ctx, orgID, profileID, id, func(tx *sqlx.Tx, gone Version) error {
+	return s.change(ctx, orgID, profileID, id, func(tx *sqlx.Tx, version Version) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM profile_data_versions WHERE organization_id = $1 AND profile_id = $2 AND id = $3`, orgID, profileID, id)
 		if err != nil {
 			return fmt.Errorf("delete a version of profile data: %w", err)
 		}
-		if gone.Current {
+		if version.Current {
 			if err := setNewestCurrent(ctx, tx, orgID, profileID); err != nil {
 				return err
 			}

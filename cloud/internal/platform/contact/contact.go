@@ -45,7 +45,7 @@ type Receipt struct {
 
 // Mailer queues a mail in a transaction.
 type Mailer interface {
-	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+	Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error
 }
 
 // Service stores messages. All times are the database's, so that replicas agree.

@@ -143,9 +143,9 @@ func (s *Store) lookup(ctx context.Context, id []byte, r Request) (*Answer, erro
 // claim expires.
 const maxRetryAfter = 2 * time.Second
 
-func errInProgress(left time.Duration) error {
+func errInProgress(remaining time.Duration) error {
 	running := fault.New(fault.Conflict, "The first request with this Idempotency-Key is still running.")
-	running.RetryAfter = min(max(left, time.Second), maxRetryAfter)
+	running.RetryAfter = min(max(remaining, time.Second), maxRetryAfter)
 	return running
 }
 

@@ -66,9 +66,9 @@ func (d *Directory) compose(m Message) string {
 }
 
 // messageID returns the Message-ID of a mail, without brackets.
-func messageID(m Message, from string) string {
+func messageID(m Message, fromHeader string) string {
 	domain := "localhost"
-	if sender, err := mail.ParseAddress(from); err == nil {
+	if sender, err := mail.ParseAddress(fromHeader); err == nil {
 		domain = sender.Address[strings.LastIndexByte(sender.Address, '@')+1:]
 	}
 	return m.ID.String() + "@" + domain

@@ -63,8 +63,8 @@ type Outbox struct {
 
 // Send queues a mail in the caller's transaction. Its text is stored encrypted
 // until the mail is sent, and deleted then.
-func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
-	return o.queue(ctx, tx, 0, to, subject, text)
+func (o *Outbox) Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error {
+	return o.queue(ctx, tx, 0, recipient, subject, text)
 }
 
 // Urgent is an Outbox for mails that a user is waiting for.
@@ -74,13 +74,13 @@ type Urgent struct{ *Outbox }
 const urgentHeadStart = 24 * time.Hour
 
 // Send queues a mail like Outbox.Send, ahead of all other mails of the last day.
-func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
-	return u.queue(ctx, tx, urgentHeadStart, to, subject, text)
+func (u Urgent) Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error {
+	return u.queue(ctx, tx, urgentHeadStart, recipient, subject, text)
 }
 
 // queue queues a mail with a due time in the past, which determines the order.
-func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, to, subject, text string) error {
-	address, err := mail.ParseAddress(to)
+func (o *Outbox) queue(ctx context.Context, tx *sqlx.Tx, ago time.Duration, recipient, subject, text string) error {
+	address, err := mail.ParseAddress(recipient)
 	if err != nil {
 		return fmt.Errorf("read the address of a mail: %w", err)
 	}

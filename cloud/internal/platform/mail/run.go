@@ -67,13 +67,13 @@ func (p RetryPolicy) pause(n int) time.Duration {
 func (o *Outbox) Run(ctx context.Context) {
 	pace := o.RetryPolicy.withDefaults()
 	for ctx.Err() == nil {
-		sent, err := o.sendDue(ctx, pace)
+		count, err := o.sendDue(ctx, pace)
 		pause := pace.Every
 		switch {
 		case err != nil && ctx.Err() == nil:
 			o.Logger.ErrorContext(ctx, "failed to read queued mail", "error", err)
 			pause *= 10 // the database is probably unavailable
-		case sent == batch:
+		case count == batch:
 			continue
 		}
 		select {

@@ -45,15 +45,15 @@ const (
 // requires STARTTLS, smtps:// uses implicit TLS, and smtp://host?tls=none uses no
 // encryption and permits no credentials. The port is optional. Errors never
 // contain the URL.
-func ParseSMTP(address, from string) (*SMTP, error) {
-	if _, err := mail.ParseAddress(from); err != nil {
+func ParseSMTP(address, sender string) (*SMTP, error) {
+	if _, err := mail.ParseAddress(sender); err != nil {
 		return nil, fmt.Errorf("the sender of mail must be an address: %w", err)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
 		return nil, errors.New("must be smtp://user:password@host:port or smtps://user:password@host:port")
 	}
-	s := &SMTP{From: from, Host: u.Hostname(), User: u.User.Username()}
+	s := &SMTP{From: sender, Host: u.Hostname(), User: u.User.Username()}
 	s.Secret, _ = u.User.Password()
 	port := submissionPort
 	switch scheme, mode := u.Scheme, u.Query().Get("tls"); {

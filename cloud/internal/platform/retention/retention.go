@@ -180,9 +180,9 @@ func (s *Service) deleteBatches(ctx context.Context, r rule, period time.Duratio
 
 // idLowerBound returns an id below every version 7 id that was generated at that time
 // or later.
-func idLowerBound(at time.Time) uuid.UUID {
+func idLowerBound(t time.Time) uuid.UUID {
 	var id uuid.UUID
-	ms := uint64(max(at.UnixMilli(), 0))
+	ms := uint64(max(t.UnixMilli(), 0))
 	for i := range 6 {
 		id[i] = byte(ms >> (8 * (5 - i)))
 	}

@@ -174,14 +174,14 @@ var sortable = map[string]string{
 // List returns a page of the organization's keys that are not revoked. It sorts by
 // createdAt, name or lastUsedAt.
 func (s *Service) List(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[Key], error) {
-	const from = ` FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`
+	const fromClause = ` FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL`
 	result := page.Page[Key]{Request: r, Items: []Key{}}
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID); err != nil {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+fromClause, orgID); err != nil {
 			return fmt.Errorf("count the keys: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items,
-			`SELECT `+columns+from+r.OrderBy(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
+			`SELECT `+columns+fromClause+r.OrderBy(sortable)+` LIMIT $2 OFFSET $3`, orgID, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the keys: %w", err)
 		}

@@ -117,9 +117,9 @@ func (k Key) replacementExpiry(now time.Time) *time.Time {
 }
 
 // expire sets the expiry to the given time, unless the key expires earlier.
-func expire(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, at time.Time) error {
+func expire(ctx context.Context, tx *sqlx.Tx, orgID, keyID uuid.UUID, expiry time.Time) error {
 	_, err := tx.ExecContext(ctx,
-		`UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization_id = $2`, keyID, orgID, at)
+		`UPDATE api_keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization_id = $2`, keyID, orgID, expiry)
 	if err != nil {
 		return fmt.Errorf("expire the old key: %w", err)
 	}

@@ -144,13 +144,13 @@ func (v *Verifier) identities(ctx context.Context, hashes pq.ByteaArray) (map[di
 	if err := v.find.SelectContext(ctx, &keys, hashes, v.clock.Now()); err != nil {
 		return nil, fmt.Errorf("find a key: %w", err)
 	}
-	known, ids := make(map[digest]Identity, len(keys)), make([]uuid.UUID, len(keys))
+	identities, ids := make(map[digest]Identity, len(keys)), make([]uuid.UUID, len(keys))
 	for i, key := range keys {
-		known[digest(key.Hash)], ids[i] = Identity{KeyID: key.ID, OrgID: key.OrgID}, key.ID
+		identities[digest(key.Hash)], ids[i] = Identity{KeyID: key.ID, OrgID: key.OrgID}, key.ID
 	}
-	v.cache.add(known)
+	v.cache.add(identities)
 	v.uses.add(ids)
-	return known, nil
+	return identities, nil
 }
 
 // Recall returns the identity of a key that was valid before, without checking whether
@@ -203,11 +203,11 @@ func (s *identityCache) get(d digest) (Identity, bool) {
 	return identity, ok
 }
 
-func (s *identityCache) add(known map[digest]Identity) {
+func (s *identityCache) add(identities map[digest]Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keys == nil || len(s.keys)+len(known) > maxCachedKeys {
-		s.keys = make(map[digest]Identity, len(known))
+	if s.keys == nil || len(s.keys)+len(identities) > maxCachedKeys {
+		s.keys = make(map[digest]Identity, len(identities))
 	}
-	maps.Copy(s.keys, known)
+	maps.Copy(s.keys, identities)
 }

@@ -42,10 +42,10 @@ type Recorder interface {
 type Provider interface {
 	Name() string
 	// Checkout subscribes an organization without a paid subscription.
-	Checkout(ctx context.Context, s Subscription, to Plan, returnURL string) (Outcome, error)
+	Checkout(ctx context.Context, s Subscription, plan Plan, returnURL string) (Outcome, error)
 	// ChangePlan changes the plan immediately. A change to a free plan ends the paid
 	// subscription, or closes the open checkout session.
-	ChangePlan(ctx context.Context, s Subscription, to Plan) (Outcome, error)
+	ChangePlan(ctx context.Context, s Subscription, newPlan Plan) (Outcome, error)
 	// AddAddOn adds a quantity of an offered add-on.
 	AddAddOn(ctx context.Context, s Subscription, o Offer, quantity int) (Outcome, error)
 	// RemoveAddOn removes an add-on completely.

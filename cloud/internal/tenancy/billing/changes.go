@@ -21,11 +21,11 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 			if err != nil {
 				return nil, err
 			}
-			to, err := findPlan(ctx, tx, slug)
+			plan, err := findPlan(ctx, tx, slug)
 			if err != nil {
 				return nil, err
 			}
-			if to.PriceCents == 0 {
+			if plan.PriceCents == 0 {
 				return nil, fault.Field("plan", "is free and needs no checkout")
 			}
 			if err := requireNotSuspended(sub); err != nil {
@@ -35,7 +35,7 @@ func (s *Service) Checkout(ctx context.Context, orgID uuid.UUID, slug, returnURL
 				return nil, fault.New(fault.Conflict, "The organization already has a paid plan. Change the plan instead.")
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
-				return provider.Checkout(ctx, sub, to, returnURL)
+				return provider.Checkout(ctx, sub, plan, returnURL)
 			}, nil
 		})
 }
@@ -50,20 +50,20 @@ func (s *Service) ChangePlan(ctx context.Context, orgID uuid.UUID, slug string) 
 			if err != nil {
 				return nil, err
 			}
-			to, err := findPlan(ctx, tx, slug)
+			newPlan, err := findPlan(ctx, tx, slug)
 			if err != nil {
 				return nil, err
 			}
-			if to.ID == sub.Plan.ID && sub.CheckoutID == "" {
+			if newPlan.ID == sub.Plan.ID && sub.CheckoutID == "" {
 				return nil, fault.New(fault.Conflict, "The organization already has this plan.")
 			}
-			if to.PriceCents > 0 {
+			if newPlan.PriceCents > 0 {
 				if err := requireNotSuspended(sub); err != nil {
 					return nil, err
 				}
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
-				return provider.ChangePlan(ctx, sub, to)
+				return provider.ChangePlan(ctx, sub, newPlan)
 			}, nil
 		})
 	return sub, err

@@ -28,30 +28,30 @@ var _ Provider = Manual{}
 func (Manual) Name() string { return ManualName }
 
 // Checkout implements Provider.
-func (m Manual) Checkout(ctx context.Context, s Subscription, to Plan, _ string) (Outcome, error) {
-	return m.ChangePlan(ctx, s, to)
+func (m Manual) Checkout(ctx context.Context, s Subscription, plan Plan, _ string) (Outcome, error) {
+	return m.ChangePlan(ctx, s, plan)
 }
 
 // ChangePlan implements Provider. The period stays, unless the new plan has
 // another interval: then a new one begins.
-func (m Manual) ChangePlan(_ context.Context, s Subscription, to Plan) (Outcome, error) {
+func (m Manual) ChangePlan(_ context.Context, s Subscription, newPlan Plan) (Outcome, error) {
 	now := m.Clock.Now()
 	var lines []Line
 	if s.Paid() {
 		lines = remainderLines(s, now, credit)
 	}
-	if to.PriceCents == 0 {
-		return newOutcome(s.asEnded(to), s.Plan.Currency, lines, now), nil
+	if newPlan.PriceCents == 0 {
+		return newOutcome(s.asEnded(newPlan), s.Plan.Currency, lines, now), nil
 	}
-	if s.Plan.Currency != to.Currency && (s.Paid() || s.CreditCents > 0) {
+	if s.Plan.Currency != newPlan.Currency && (s.Paid() || s.CreditCents > 0) {
 		return Outcome{}, fault.New(fault.Conflict, "The plan has a different currency than the current subscription.")
 	}
-	after := s.withPlan(to)
-	if !s.Paid() || s.Plan.Interval != to.Interval {
-		after.Period, after.Provider = new(firstPeriod(now, to.Interval)), ManualName
-		return newOutcome(after, to.Currency, append(lines, fullPeriodLines(after)...), now), nil
+	after := s.withPlan(newPlan)
+	if !s.Paid() || s.Plan.Interval != newPlan.Interval {
+		after.Period, after.Provider = new(firstPeriod(now, newPlan.Interval)), ManualName
+		return newOutcome(after, newPlan.Currency, append(lines, fullPeriodLines(after)...), now), nil
 	}
-	return newOutcome(after, to.Currency, append(lines, remainderLines(after, now, charge)...), now), nil
+	return newOutcome(after, newPlan.Currency, append(lines, remainderLines(after, now, charge)...), now), nil
 }
 
 // AddAddOn implements Provider.
@@ -130,13 +130,13 @@ func (s Subscription) remainderLine(name string, quantity int, cents int64, now 
 	if sign == credit {
 		description = "Unused time: " + name
 	}
-	from := now
-	if from.After(s.Period.End) {
-		from = s.Period.End
+	start := now
+	if start.After(s.Period.End) {
+		start = s.Period.End
 	}
 	return Line{
 		Description: description, Quantity: int64(quantity), AmountCents: sign * s.Period.prorate(cents, now),
-		PeriodStart: from, PeriodEnd: s.Period.End,
+		PeriodStart: start, PeriodEnd: s.Period.End,
 	}
 }
 

@@ -19,11 +19,11 @@ func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Sub
 	manual := Manual{Clock: s.Clock}
 	sub, _, err := s.change(ctx, orgID, "subscription.planAssigned", map[string]any{"plan": slug},
 		func(tx *sqlx.Tx, sub Subscription) (providerCall, error) {
-			to, err := findPlan(ctx, tx, slug)
+			newPlan, err := findPlan(ctx, tx, slug)
 			switch {
 			case err != nil:
 				return nil, err
-			case to.ID == sub.Plan.ID:
+			case newPlan.ID == sub.Plan.ID:
 				return nil, fault.New(fault.Conflict, "The organization already has this plan.")
 			case sub.Paid() && sub.Provider != ManualName:
 				return nil, fault.New(fault.Conflict, fmt.Sprintf(
@@ -33,7 +33,7 @@ func (s *Service) Assign(ctx context.Context, orgID uuid.UUID, slug string) (Sub
 					"The organization has an open checkout session. It must change to the free plan first, which closes the session.")
 			}
 			return func(ctx context.Context, sub Subscription) (Outcome, error) {
-				return manual.ChangePlan(ctx, sub, to)
+				return manual.ChangePlan(ctx, sub, newPlan)
 			}, nil
 		})
 	return sub, err

@@ -93,11 +93,11 @@ func (s *Service) Receive(ctx context.Context, payload []byte, signature string)
 	case event.SubscriptionID == "" && event.InvoiceID == "":
 		return nil
 	}
-	var known bool
-	if err := s.System.GetContext(ctx, &known, `SELECT EXISTS (SELECT FROM payment_events WHERE id = $1)`, event.ID); err != nil {
+	var duplicate bool
+	if err := s.System.GetContext(ctx, &duplicate, `SELECT EXISTS (SELECT FROM payment_events WHERE id = $1)`, event.ID); err != nil {
 		return fmt.Errorf("find an event: %w", err)
 	}
-	if known {
+	if duplicate {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)

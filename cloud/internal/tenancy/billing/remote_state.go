@@ -28,11 +28,11 @@ func (s *Service) applyRemote(ctx context.Context, tx *sqlx.Tx, sub Subscription
 	}
 	after := sub
 	if !own || sub.Plan.Slug != r.Plan {
-		to, err := findPlan(ctx, tx, r.Plan)
+		plan, err := findPlan(ctx, tx, r.Plan)
 		if err != nil {
 			return sub, fault.Wrap(err, fault.Internal, fmt.Sprintf("The payment provider reports the plan %q, which cannot be read from the catalog.", r.Plan))
 		}
-		after = sub.withPlan(to)
+		after = sub.withPlan(plan)
 		after.Period = &Period{Anchor: r.Start}
 	}
 	after.Plan.PriceCents, after.Plan.Currency, after.Plan.Interval = r.PriceCents, r.Currency, r.Interval
@@ -81,11 +81,11 @@ func (s *Service) applyRemoteAddOns(sub Subscription, remote []RemoteAddOn) (Sub
 		}
 		o := *offer
 		o.PriceCents = r.PriceCents
-		with, err := after.withAddOn(o, r.Quantity, s.Clock.Now())
+		next, err := after.withAddOn(o, r.Quantity, s.Clock.Now())
 		if err != nil {
 			return sub, err
 		}
-		after = with
+		after = next
 	}
 	return after, nil
 }

@@ -60,8 +60,8 @@ type Plan struct {
 }
 
 func (p Plan) offer(slug string) *Offer {
-	if at := slices.IndexFunc(p.Offers, func(o Offer) bool { return o.Slug == slug }); at >= 0 {
-		return &p.Offers[at]
+	if i := slices.IndexFunc(p.Offers, func(o Offer) bool { return o.Slug == slug }); i >= 0 {
+		return &p.Offers[i]
 	}
 	return nil
 }
@@ -156,23 +156,23 @@ func (s Subscription) purchased() Limits {
 }
 
 func (s Subscription) addOn(slug string) *AddOn {
-	if at := slices.IndexFunc(s.AddOns, func(a AddOn) bool { return a.Slug == slug }); at >= 0 {
-		return &s.AddOns[at]
+	if i := slices.IndexFunc(s.AddOns, func(a AddOn) bool { return a.Slug == slug }); i >= 0 {
+		return &s.AddOns[i]
 	}
 	return nil
 }
 
 // withPlan returns the subscription with another plan. Add-ons that the new plan
 // offers continue on its terms if they have a limit to raise; the others end.
-func (s Subscription) withPlan(to Plan) Subscription {
-	var kept []AddOn
+func (s Subscription) withPlan(newPlan Plan) Subscription {
+	var addOns []AddOn
 	for _, a := range s.AddOns {
-		if to.Raises(a.Slug) {
-			a.Offer = *to.offer(a.Slug)
-			kept = append(kept, a)
+		if newPlan.Raises(a.Slug) {
+			a.Offer = *newPlan.offer(a.Slug)
+			addOns = append(addOns, a)
 		}
 	}
-	s.Plan, s.AddOns, s.Status, s.Fallback, s.CancelAtPeriodEnd = to, kept, Active, nil, false
+	s.Plan, s.AddOns, s.Status, s.Fallback, s.CancelAtPeriodEnd = newPlan, addOns, Active, nil, false
 	return s
 }
 

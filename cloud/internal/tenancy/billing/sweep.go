@@ -66,9 +66,9 @@ type dueSubscription struct {
 // Each sweep visits each subscription once, so that a failing one does not block
 // the others.
 func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Time) ([]dueSubscription, error) {
-	asked := ""
+	remoteName := ""
 	if remote, ok := s.Provider.(Remote); ok {
-		asked = remote.Name()
+		remoteName = remote.Name()
 	}
 	var batch []dueSubscription
 	err := s.System.SelectContext(ctx, &batch, `
@@ -76,7 +76,7 @@ func (s *Service) nextDue(ctx context.Context, last dueSubscription, now time.Ti
 		WHERE current_period_end <= $1 AND (current_period_end, organization_id) > ($2, $3)
 		  AND (provider = 'manual' OR provider = $4 AND provider_subscription_id IS NOT NULL AND current_period_end <= $5)
 		ORDER BY current_period_end, organization_id LIMIT $6`,
-		now, last.End, last.OrgID, asked, now.Add(-overdueAfter), sweepBatch)
+		now, last.End, last.OrgID, remoteName, now.Add(-overdueAfter), sweepBatch)
 	if err != nil {
 		return nil, fmt.Errorf("list due subscriptions: %w", err)
 	}

@@ -21,11 +21,11 @@ import (
 // Conflict if the invitation was accepted, revoked or has expired, or if the user
 // is already a member. The member limit is checked again (Forbidden).
 func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (Organization, error) {
-	var asked struct {
+	var invitation struct {
 		OrgID uuid.UUID `db:"organization_id"`
 		Email string    `db:"email"`
 	}
-	err := s.System.GetContext(ctx, &asked, `SELECT organization_id, email FROM invitations WHERE token_hash = $1`, secret.Hash(token))
+	err := s.System.GetContext(ctx, &invitation, `SELECT organization_id, email FROM invitations WHERE token_hash = $1`, secret.Hash(token))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Organization{}, fault.Missing("invitation")
 	}
@@ -36,14 +36,14 @@ func (s *Service) Accept(ctx context.Context, userID uuid.UUID, token string) (O
 	switch {
 	case err != nil:
 		return Organization{}, fmt.Errorf("find the address of a user: %w", err)
-	case emails.Normal(email) != asked.Email:
+	case emails.Normal(email) != invitation.Email:
 		return Organization{}, forbidden("The invitation is for another e-mail address. Sign in with the account that has it.")
 	case !verified:
 		return Organization{}, forbidden("Verify your e-mail address first, then accept the invitation.")
 	}
 	var joined Organization
-	err = pg.InOrg(ctx, s.DB, asked.OrgID, func(tx *sqlx.Tx) (err error) {
-		joined, err = s.acceptInvitation(ctx, tx, asked.OrgID, userID, token)
+	err = pg.InOrg(ctx, s.DB, invitation.OrgID, func(tx *sqlx.Tx) (err error) {
+		joined, err = s.acceptInvitation(ctx, tx, invitation.OrgID, userID, token)
 		return err
 	})
 	return joined, err
@@ -80,13 +80,13 @@ func (s *Service) acceptInvitation(ctx context.Context, tx *sqlx.Tx, orgID, user
 }
 
 func requireNotMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) error {
-	var in bool
-	err := tx.GetContext(ctx, &in,
+	var isMember bool
+	err := tx.GetContext(ctx, &isMember,
 		`SELECT EXISTS (SELECT FROM memberships WHERE organization_id = $1 AND user_id = $2)`, orgID, userID)
 	if err != nil {
 		return fmt.Errorf("find a membership: %w", err)
 	}
-	if in {
+	if isMember {
 		return fault.New(fault.Conflict, "You are already a member of the organization.")
 	}
 	return nil

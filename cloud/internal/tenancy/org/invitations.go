@@ -112,20 +112,20 @@ func expire(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, now time.Time) er
 // requireNotInvited returns Conflict if the address is a member's or already
 // invited. This reveals nothing: everyone who may invite sees both lists.
 func requireNotInvited(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, email string) error {
-	var known struct {
+	var status struct {
 		Member  bool `db:"member"`
 		Invited bool `db:"invited"`
 	}
-	err := tx.GetContext(ctx, &known, `
+	err := tx.GetContext(ctx, &status, `
 		SELECT EXISTS (SELECT `+membersSQL+` AND u.email = $2) AS member,
 		       EXISTS (SELECT FROM invitations WHERE organization_id = $1 AND email = $2 AND outcome IS NULL) AS invited`,
 		orgID, email)
 	switch {
 	case err != nil:
 		return fmt.Errorf("find an address: %w", err)
-	case known.Member:
+	case status.Member:
 		return fault.New(fault.Conflict, "A member of the organization has this address.")
-	case known.Invited:
+	case status.Invited:
 		return fault.New(fault.Conflict, "This address already has an open invitation. Revoke it before you send another.")
 	default:
 		return nil
@@ -159,14 +159,14 @@ var invitationOrder = map[string]string{"createdAt": "created_at", "expiresAt": 
 // Invitations returns a page of the organization's live invitations. It sorts by
 // createdAt, expiresAt or email.
 func (s *Service) Invitations(ctx context.Context, orgID uuid.UUID, r page.Request) (page.Page[Invitation], error) {
-	const from = ` FROM invitations WHERE organization_id = $1 AND outcome IS NULL AND expires_at > $2`
+	const fromClause = ` FROM invitations WHERE organization_id = $1 AND outcome IS NULL AND expires_at > $2`
 	result, now := page.Page[Invitation]{Request: r, Items: []Invitation{}}, s.Clock.Now()
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID, now); err != nil {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+fromClause, orgID, now); err != nil {
 			return fmt.Errorf("count the invitations: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items, `SELECT id, email, role, invited_by, created_at, expires_at`+
-			from+r.OrderBy(invitationOrder)+` LIMIT $3 OFFSET $4`, orgID, now, r.Limit, r.Offset())
+			fromClause+r.OrderBy(invitationOrder)+` LIMIT $3 OFFSET $4`, orgID, now, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the invitations: %w", err)
 		}

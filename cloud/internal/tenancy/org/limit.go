@@ -20,20 +20,20 @@ func (s *Service) checkOrganizationLimit(ctx context.Context, tx *sqlx.Tx, userI
 	if err != nil {
 		return fmt.Errorf("lock the organizations of a user: %w", err)
 	}
-	var made []uuid.UUID
-	if err := s.System.SelectContext(ctx, &made, `SELECT id FROM organizations WHERE created_by = $1`, userID); err != nil {
+	var ids []uuid.UUID
+	if err := s.System.SelectContext(ctx, &ids, `SELECT id FROM organizations WHERE created_by = $1`, userID); err != nil {
 		return fmt.Errorf("list the organizations that a user created: %w", err)
 	}
-	if len(made) == 0 {
+	if len(ids) == 0 {
 		return nil
 	}
 	if !verified {
-		return errLimitReached("Verify your e-mail address before you create another organization.", "email", "is not verified", len(made), 1)
+		return errLimitReached("Verify your e-mail address before you create another organization.", "email", "is not verified", len(ids), 1)
 	}
 	if s.MaxFree == 0 {
 		return nil
 	}
-	free, err := s.Limits.CountFree(ctx, s.System, made)
+	free, err := s.Limits.CountFree(ctx, s.System, ids)
 	if err != nil || free < s.MaxFree {
 		return err
 	}

@@ -49,14 +49,14 @@ var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 // name, email or role.
 func (s *Service) Members(ctx context.Context, orgID uuid.UUID, f MemberFilter, r page.Request) (page.Page[Membership], error) {
 	result := page.Page[Membership]{Request: r, Items: []Membership{}}
-	from := membersSQL + ` AND ($2 = '' OR m.role = $2) AND (u.name ILIKE $3 OR u.email ILIKE $3)`
+	fromClause := membersSQL + ` AND ($2 = '' OR m.role = $2) AND (u.name ILIKE $3 OR u.email ILIKE $3)`
 	pattern := "%" + likeEscaper.Replace(f.Search) + "%"
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+from, orgID, f.Role, pattern); err != nil {
+		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*)`+fromClause, orgID, f.Role, pattern); err != nil {
 			return fmt.Errorf("count the members: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items,
-			`SELECT u.id, u.email, u.name, m.role, m.created_at`+from+r.OrderBy(memberOrder)+` LIMIT $4 OFFSET $5`,
+			`SELECT u.id, u.email, u.name, m.role, m.created_at`+fromClause+r.OrderBy(memberOrder)+` LIMIT $4 OFFSET $5`,
 			orgID, f.Role, pattern, r.Limit, r.Offset())
 		if err != nil {
 			return fmt.Errorf("list the members: %w", err)

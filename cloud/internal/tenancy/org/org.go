@@ -76,7 +76,7 @@ type Users interface {
 
 // Mailer sends mail once tx commits.
 type Mailer interface {
-	Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error
+	Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error
 }
 
 // Recorder writes the audit log. It takes the actor from the context.
@@ -132,9 +132,9 @@ func (s *Service) Create(ctx context.Context, userID uuid.UUID, n NewOrganizatio
 
 // insert inserts the organization with the given slug, or with the first free slug for
 // its name, and returns the slug.
-func insert(ctx context.Context, tx *sqlx.Tx, o Organization, wanted string, userID uuid.UUID) (string, error) {
-	candidates := []string{wanted}
-	if wanted == "" {
+func insert(ctx context.Context, tx *sqlx.Tx, o Organization, requestedSlug string, userID uuid.UUID) (string, error) {
+	candidates := []string{requestedSlug}
+	if requestedSlug == "" {
 		candidates = slugCandidates(o.Name)
 	}
 	for _, slug := range candidates {

@@ -39,7 +39,7 @@ func (s *Service) Close() error {
 
 // write writes all counts to the windows that contain the time, and removes idle
 // counters. Counts that can't be written are kept for the next write.
-func (s *Service) write(ctx context.Context, at time.Time) error {
+func (s *Service) write(ctx context.Context, now time.Time) error {
 	var errs []error
 	var ids []uuid.UUID
 	for i := range s.shards {
@@ -47,7 +47,7 @@ func (s *Service) write(ctx context.Context, at time.Time) error {
 		for id, c := range s.shards[i].all() {
 			if c.pending.Load() > 0 {
 				ids = append(ids, id)
-			} else if read := c.cached.Load(); read == nil || at.Sub(read.at) >= Interval {
+			} else if read := c.cached.Load(); read == nil || now.Sub(read.readAt) >= Interval {
 				idle[id] = true
 			}
 		}
@@ -56,25 +56,25 @@ func (s *Service) write(ctx context.Context, at time.Time) error {
 		}
 	}
 	for batch := range slices.Chunk(ids, maxWriteBatch) {
-		errs = append(errs, s.writeBatch(ctx, batch, at))
+		errs = append(errs, s.writeBatch(ctx, batch, now))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Service) writeBatch(ctx context.Context, ids []uuid.UUID, at time.Time) error {
+func (s *Service) writeBatch(ctx context.Context, ids []uuid.UUID, now time.Time) error {
 	counters, requests := make(map[uuid.UUID]*counter, len(ids)), make([]int64, len(ids))
 	for i, id := range ids {
 		c := s.shards[id[15]].all()[id] // only forget removes counters, and it does not run concurrently
 		counters[id], requests[i] = c, c.pending.Load()
 	}
-	rows, err := s.add(ctx, ids, requests, at)
+	rows, err := s.add(ctx, ids, requests, now)
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
 		c := counters[r.OrgID]
 		if last := c.cached.Load(); last != nil {
-			c.cached.Store(&cachedRow{at: last.at, row: r, perMinute: last.perMinute, perHour: last.perHour})
+			c.cached.Store(&cachedRow{readAt: last.readAt, row: r, perMinute: last.perMinute, perHour: last.perHour})
 		}
 	}
 	for i, id := range ids {

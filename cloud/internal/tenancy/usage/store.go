@@ -30,17 +30,17 @@ type row struct {
 
 // cachedRow is a row with the limits and the time when they were read.
 type cachedRow struct {
-	at                 time.Time
+	readAt             time.Time
 	row                row
 	perMinute, perHour *int
 }
 
 // usage returns the usage at a time, including the pending requests.
 func (r *cachedRow) usage(now time.Time, pending int64) Usage {
-	window := func(length time.Duration, begun time.Time, requests int64, limit *int) Window {
+	window := func(length time.Duration, rowStart time.Time, requests int64, limit *int) Window {
 		start := now.Truncate(length)
 		w := Window{Limit: limit, Used: pending, Ends: start.Add(length)}
-		if begun.Equal(start) {
+		if rowStart.Equal(start) {
 			w.Used += requests
 		}
 		return w
@@ -53,7 +53,7 @@ func (r *cachedRow) usage(now time.Time, pending int64) Usage {
 
 // load reads the row and the limits of the organization.
 func (s *Service) load(ctx context.Context, orgID uuid.UUID) (cachedRow, error) {
-	found := cachedRow{at: s.opts.Clock.Now()}
+	found := cachedRow{readAt: s.opts.Clock.Now()}
 	err := pg.InOrg(ctx, s.opts.DB, orgID, func(tx *sqlx.Tx) (err error) {
 		err = tx.GetContext(ctx, &found.row, `SELECT * FROM api_usage WHERE organization_id = $1`, orgID)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -84,12 +84,12 @@ RETURNING *`
 
 // add writes the counts of at most maxWriteBatch organizations to the windows that
 // contain the time, and returns their rows.
-func (s *Service) add(ctx context.Context, ids []uuid.UUID, requests []int64, at time.Time) ([]row, error) {
+func (s *Service) add(ctx context.Context, ids []uuid.UUID, requests []int64, now time.Time) ([]row, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	var rows []row
 	err := s.opts.System.SelectContext(ctx, &rows, addSQL,
-		pq.Array(ids), pq.Array(requests), at.Truncate(time.Minute), at.Truncate(time.Hour))
+		pq.Array(ids), pq.Array(requests), now.Truncate(time.Minute), now.Truncate(time.Hour))
 	if err != nil {
 		return nil, fmt.Errorf("write the request counts: %w", err)
 	}

@@ -70,8 +70,8 @@ func (w Window) Remaining() *int64 {
 	if w.Limit == nil {
 		return nil
 	}
-	left := max(0, int64(*w.Limit)-w.Used)
-	return &left
+	remaining := max(0, int64(*w.Limit)-w.Used)
+	return &remaining
 }
 
 // Usage is the usage of the current minute and hour.
@@ -109,7 +109,7 @@ func (s *Service) Recent(ctx context.Context, orgID uuid.UUID) (Usage, error) {
 		return s.Read(ctx, orgID)
 	}
 	now, last := s.opts.Clock.Now(), c.cached.Load()
-	if last != nil && now.Sub(last.at) < Interval {
+	if last != nil && now.Sub(last.readAt) < Interval {
 		return last.usage(now, c.pending.Load()), nil
 	}
 	if last != nil && !c.refreshing.CompareAndSwap(false, true) { // another request is reading it

@@ -86,7 +86,7 @@ func (p *Provider) run(t testing.TB, o Options) *url.URL {
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(filepath.Dir(here), "provider.mjs"))
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
-	in, inErr := cmd.StdinPipe()
+	stdin, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if inErr != nil || outErr != nil {
 		t.Fatal(inErr, outErr)
@@ -95,10 +95,10 @@ func (p *Provider) run(t testing.TB, o Options) *url.URL {
 		t.Fatalf("start the OpenID provider: %v", err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close()
+		_ = stdin.Close()
 		_ = cmd.Wait() // the process ends with the test's context at the latest
 	})
-	_, err = fmt.Fprintf(in, "%s\n", config)
+	_, err = fmt.Fprintf(stdin, "%s\n", config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,21 +131,21 @@ func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string
 		}
 		return nil
 	}}
-	seen := visit(t, browser, http.MethodGet, address, nil)
+	page := visit(t, browser, http.MethodGet, address, nil)
 	for range 3 {
-		if seen.sentTo != nil {
-			return seen.sentTo
+		if page.sentTo != nil {
+			return page.sentTo
 		}
-		found := form.FindSubmatch(seen.text)
+		found := form.FindSubmatch(page.text)
 		if found == nil {
-			t.Fatalf("the OpenID provider shows no form: %s", seen.text)
+			t.Fatalf("the OpenID provider shows no form: %s", page.text)
 		}
-		to, err := seen.at.Parse(string(found[1]))
+		action, err := page.address.Parse(string(found[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		filled := url.Values{"prompt": {string(found[2])}, "login": {name}, "password": {"any"}}
-		seen = visit(t, browser, http.MethodPost, to.String(), filled)
+		page = visit(t, browser, http.MethodPost, action.String(), filled)
 	}
 	t.Fatal("the OpenID provider asks again and again")
 	return nil
@@ -153,9 +153,9 @@ func (p *Provider) SignIn(t testing.TB, jar http.CookieJar, address, name string
 
 // pageResult is a page, or a redirect, of the provider.
 type pageResult struct {
-	at     *url.URL
-	sentTo *url.URL // nil if it is not a redirect
-	text   []byte
+	address *url.URL
+	sentTo  *url.URL // nil if it is not a redirect
+	text    []byte
 }
 
 // visit requests a page, or posts a form to it.
@@ -176,5 +176,5 @@ func visit(t testing.TB, browser *http.Client, method, address string, filled ur
 		t.Fatalf("at the OpenID provider: %v", err)
 	}
 	sentTo, _ := res.Location() // fails if there is no location
-	return pageResult{at: res.Request.URL, sentTo: sentTo, text: text}
+	return pageResult{address: res.Request.URL, sentTo: sentTo, text: text}
 }

@@ -14,8 +14,8 @@ type item = api.SubscriptionUpdateItemParams
 
 // ChangePlan implements billing.Provider. The remainder of the period is credited
 // and charged immediately; if the payment fails, nothing changes.
-func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to billing.Plan) (billing.Outcome, error) {
-	if to.PriceCents == 0 {
+func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, newPlan billing.Plan) (billing.Outcome, error) {
+	if newPlan.PriceCents == 0 {
 		return p.endSubscription(ctx, s)
 	}
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
@@ -25,9 +25,9 @@ func (p *Provider) ChangePlan(ctx context.Context, s billing.Subscription, to bi
 			switch {
 			case plan == "":
 			case addOn == "":
-				keys[i.ID] = planKey(to.Slug)
-			case to.Raises(addOn):
-				keys[i.ID] = addOnKey(to.Slug, addOn)
+				keys[i.ID] = planKey(newPlan.Slug)
+			case newPlan.Raises(addOn):
+				keys[i.ID] = addOnKey(newPlan.Slug, addOn)
 			default:
 				keys[i.ID] = ""
 			}
@@ -55,13 +55,13 @@ func (p *Provider) endSubscription(ctx context.Context, s billing.Subscription) 
 // repriceItems sets the items to the prices of these keys and removes items whose
 // key is empty. Items without a key stay unchanged.
 func (p *Provider) repriceItems(ctx context.Context, now *api.Subscription, keys map[string]string) ([]*item, error) {
-	var wanted []string
+	var priceKeys []string
 	for _, key := range keys {
 		if key != "" {
-			wanted = append(wanted, key)
+			priceKeys = append(priceKeys, key)
 		}
 	}
-	prices, err := p.prices(ctx, wanted...)
+	prices, err := p.prices(ctx, priceKeys...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +85,12 @@ func (p *Provider) AddAddOn(ctx context.Context, s billing.Subscription, o billi
 	return p.update(ctx, s, func(now *api.Subscription) ([]*item, error) {
 		plan := ""
 		for _, i := range now.Items.Data {
-			of, addOn := parseKey(i.Price)
+			itemPlan, addOn := parseKey(i.Price)
 			if addOn == o.Slug {
 				return []*item{{ID: &i.ID, Quantity: new(i.Quantity + int64(quantity))}}, nil
 			}
-			if of != "" && addOn == "" {
-				plan = of
+			if itemPlan != "" && addOn == "" {
+				plan = itemPlan
 			}
 		}
 		key := addOnKey(plan, o.Slug)

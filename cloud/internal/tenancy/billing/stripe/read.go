@@ -71,13 +71,13 @@ func (p *Provider) Subscription(ctx context.Context, id string) (billing.RemoteS
 			r.AddOns = append(r.AddOns, billing.RemoteAddOn{Slug: addOn, Quantity: int(i.Quantity), PriceCents: int(i.Price.UnitAmount)})
 		default:
 			r.Plan, r.PriceCents, r.Currency = plan, int(i.Price.UnitAmount), string(i.Price.Currency)
-			r.Start, r.End = at(i.CurrentPeriodStart), at(i.CurrentPeriodEnd)
+			r.Start, r.End = unixTime(i.CurrentPeriodStart), unixTime(i.CurrentPeriodEnd)
 			if i.Price.Recurring != nil {
 				r.Interval = string(i.Price.Recurring.Interval)
 			}
 		}
 	}
-	if found.CancelAt > 0 && !at(found.CancelAt).After(r.End) {
+	if found.CancelAt > 0 && !unixTime(found.CancelAt).After(r.End) {
 		r.CancelAtPeriodEnd = true
 	}
 	if r.Plan == "" && r.OrgID != uuid.Nil && r.Status != billing.Canceled {
@@ -141,8 +141,8 @@ func (p *Provider) Invoice(ctx context.Context, id string) (billing.RemoteInvoic
 		Invoice: billing.Invoice{
 			Number: found.Number, Status: billing.InvoiceStatus(found.Status), Currency: string(found.Currency),
 			SubtotalCents: found.Subtotal, TotalCents: found.Total, AmountDueCents: max(found.AmountDue, 0),
-			PeriodStart: at(found.PeriodStart), PeriodEnd: at(found.PeriodEnd),
-			Provider: Name, RemoteID: &found.ID, CreatedAt: at(found.Created),
+			PeriodStart: unixTime(found.PeriodStart), PeriodEnd: unixTime(found.PeriodEnd),
+			Provider: Name, RemoteID: &found.ID, CreatedAt: unixTime(found.Created),
 		},
 	}
 	if found.HostedInvoiceURL != "" {
@@ -169,7 +169,7 @@ func (p *Provider) lines(ctx context.Context, invoice *api.Invoice) (billing.Lin
 	add := func(l *api.InvoiceLineItem) {
 		line := billing.Line{Description: truncate(l.Description), Quantity: l.Quantity, AmountCents: l.Amount}
 		if l.Period != nil {
-			line.PeriodStart, line.PeriodEnd = at(l.Period.Start), at(l.Period.End)
+			line.PeriodStart, line.PeriodEnd = unixTime(l.Period.Start), unixTime(l.Period.End)
 		}
 		lines = append(lines, line)
 	}
@@ -203,4 +203,4 @@ func truncate(description string) string {
 	return description
 }
 
-func at(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }
+func unixTime(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }

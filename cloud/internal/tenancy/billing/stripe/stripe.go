@@ -68,8 +68,8 @@ func (*Provider) Name() string { return Name }
 
 // Checkout implements billing.Provider: the user pays on Stripe's page. The
 // previous checkout session is expired first, so that nobody pays twice.
-func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to billing.Plan, returnURL string) (billing.Outcome, error) {
-	prices, err := p.prices(ctx, planKey(to.Slug))
+func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, plan billing.Plan, returnURL string) (billing.Outcome, error) {
+	prices, err := p.prices(ctx, planKey(plan.Slug))
 	if err != nil {
 		return billing.Outcome{}, err
 	}
@@ -82,7 +82,7 @@ func (p *Provider) Checkout(ctx context.Context, s billing.Subscription, to bill
 		ClientReferenceID: &organization,
 		SuccessURL:        &returnURL,
 		CancelURL:         &returnURL,
-		LineItems:         []*api.CheckoutSessionCreateLineItemParams{{Price: new(prices[planKey(to.Slug)]), Quantity: new(int64(1))}},
+		LineItems:         []*api.CheckoutSessionCreateLineItemParams{{Price: new(prices[planKey(plan.Slug)]), Quantity: new(int64(1))}},
 		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{
 			Metadata: map[string]string{organizationKey: organization},
 		},
@@ -123,11 +123,11 @@ func (p *Provider) closeCheckout(ctx context.Context, id string) error {
 
 // checkEnded returns Conflict if the subscription of a checkout session is still
 // active.
-func (p *Provider) checkEnded(ctx context.Context, of *api.Subscription) error {
-	if of == nil {
+func (p *Provider) checkEnded(ctx context.Context, subscription *api.Subscription) error {
+	if subscription == nil {
 		return nil
 	}
-	found, err := p.client.V1Subscriptions.Retrieve(ctx, of.ID, nil)
+	found, err := p.client.V1Subscriptions.Retrieve(ctx, subscription.ID, nil)
 	if err != nil {
 		return providerError("read a subscription", err)
 	}
