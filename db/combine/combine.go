@@ -308,7 +308,7 @@ func (c *Combiner[K, Q, A]) runSafely(ctx context.Context, key K, batch []*call[
 }
 
 func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err error) {
-	var lost []Q
+	var abandoned []Q
 	c.mu.Lock()
 	for i, each := range batch {
 		each.answered, each.err = true, err
@@ -316,7 +316,7 @@ func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err
 			each.answer = answers[i]
 		}
 		if each.abandoned {
-			lost = append(lost, each.request)
+			abandoned = append(abandoned, each.request)
 		} else {
 			each.lock.callerAnswered()
 		}
@@ -325,11 +325,11 @@ func (c *Combiner[K, Q, A]) deliver(key K, batch []*call[Q, A], answers []A, err
 	for _, each := range batch {
 		close(each.done)
 	}
-	if len(lost) > 0 && err != nil {
-		c.opts.Logger.Error("abandoned calls failed", "key", key, "calls", len(lost), "error", err)
+	if len(abandoned) > 0 && err != nil {
+		c.opts.Logger.Error("abandoned calls failed", "key", key, "calls", len(abandoned), "error", err)
 	}
 	if c.opts.OnLost != nil {
-		for _, q := range lost {
+		for _, q := range abandoned {
 			c.opts.OnLost(key, q)
 		}
 	}
@@ -353,11 +353,11 @@ func Lookup[Q comparable, A any](batch []Q, find func(distinct []Q) (map[Q]A, er
 // Distinct returns the elements without duplicates, in order of their first
 // occurrence.
 func Distinct[Q comparable](all []Q) []Q {
-	seen := make(map[Q]bool, len(all))
+	visited := make(map[Q]bool, len(all))
 	distinct := make([]Q, 0, len(all))
 	for _, q := range all {
-		if !seen[q] {
-			seen[q] = true
+		if !visited[q] {
+			visited[q] = true
 			distinct = append(distinct, q)
 		}
 	}

@@ -19,7 +19,7 @@ const maxClusters = 4
 
 // copyCluster copies a cluster with the template from the user's cache directory.
 // The cached cluster is created once for each version of the migrations.
-func copyCluster(ctx context.Context, to string) error {
+func copyCluster(ctx context.Context, dst string) error {
 	bin, err := embedded.FindBin(ctx, "")
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func copyCluster(ctx context.Context, to string) error {
 		return err
 	}
 	evictOld(root)
-	if err := copyTree(dir, to); err != nil {
+	if err := copyTree(dir, dst); err != nil {
 		return fmt.Errorf("copy the test cluster: %w", err)
 	}
 	return nil

@@ -47,12 +47,12 @@ func removeStaleDirs() {
 }
 
 // copyTree copies directories and regular files with their permissions.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+func copyTree(src, dst string) error {
+	return filepath.WalkDir(src, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		below, err := filepath.Rel(from, path)
+		below, err := filepath.Rel(src, path)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		target := filepath.Join(to, below)
+		target := filepath.Join(dst, below)
 		switch {
 		case entry.IsDir():
 			return os.Mkdir(target, info.Mode().Perm())
@@ -71,17 +71,17 @@ func copyTree(from, to string) error {
 	})
 }
 
-func copyFile(from, to string, mode fs.FileMode) error {
-	in, err := os.Open(from)
+func copyFile(src, dst string, mode fs.FileMode) error {
+	input, err := os.Open(src)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	defer input.Close()
+	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, input)
 	return errors.Join(err, out.Close())
 }
 

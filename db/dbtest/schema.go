@@ -35,17 +35,17 @@ func Schema(ctx context.Context, dsn string) (string, error) {
 // normalize drops comment lines, psql's commands and session settings, and
 // leaves one empty line between statements.
 func normalize(dump string) string {
-	var kept []string
+	var lines []string
 	for line := range strings.SplitSeq(dump, "\n") {
 		line = strings.TrimRight(line, " ")
 		switch {
 		case strings.HasPrefix(line, "--"), strings.HasPrefix(line, `\`),
 			strings.HasPrefix(line, "SET "), strings.HasPrefix(line, "SELECT pg_catalog.set_config("):
 			continue
-		case line == "" && (len(kept) == 0 || kept[len(kept)-1] == ""):
+		case line == "" && (len(lines) == 0 || lines[len(lines)-1] == ""):
 			continue
 		}
-		kept = append(kept, line)
+		lines = append(lines, line)
 	}
-	return strings.TrimSpace(strings.Join(kept, "\n")) + "\n"
+	return strings.TrimSpace(strings.Join(lines, "\n")) + "\n"
 }

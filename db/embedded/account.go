@@ -98,15 +98,15 @@ func (a account) canReach(dir string) error {
 		return nil
 	}
 	var blocked string
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
-		info, err := os.Stat(at)
+	for current := filepath.Clean(dir); ; current = filepath.Dir(current) {
+		info, err := os.Stat(current)
 		if err != nil {
 			return err
 		}
 		if !a.canTraverse(info) {
-			blocked = at
+			blocked = current
 		}
-		if at == filepath.Dir(at) {
+		if current == filepath.Dir(current) {
 			break
 		}
 	}

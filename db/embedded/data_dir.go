@@ -148,11 +148,11 @@ func (h *dataDir) secret(name string) (string, error) {
 	if name == "password" && h.exists() {
 		return "", fmt.Errorf("%s is missing: the cluster is not accessible without it", h.path(name))
 	}
-	made := strings.ToLower(rand.Text())
-	if err := writeSynced(h.path(name), made+"\n"); err != nil {
+	value := strings.ToLower(rand.Text())
+	if err := writeSynced(h.path(name), value+"\n"); err != nil {
 		return "", fmt.Errorf("write the %s file: %w", name, err)
 	}
-	return made, nil
+	return value, nil
 }
 
 // writeSynced creates a private file atomically, with its content on disk.

@@ -117,8 +117,8 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, c.noteReadOnly(err)
 	}
-	if known, ok := prepared.(pqStmt); ok {
-		return &stmt{pqStmt: known, conn: c, query: query}, nil
+	if statement, ok := prepared.(pqStmt); ok {
+		return &stmt{pqStmt: statement, conn: c, query: query}, nil
 	}
 	return prepared, nil
 }

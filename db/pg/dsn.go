@@ -40,9 +40,9 @@ func portsAsParameter(dsn string) string {
 	if end < 0 {
 		end = len(rest)
 	}
-	from := strings.LastIndexByte(rest[:end], '@') + 1
-	hosts := strings.Split(rest[from:end], ",")
-	if len(hosts) < 2 || !strings.Contains(rest[from:end], ":") {
+	start := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[start:end], ",")
+	if len(hosts) < 2 || !strings.Contains(rest[start:end], ":") {
 		return dsn
 	}
 	ports := make([]string, len(hosts))
@@ -56,5 +56,5 @@ func portsAsParameter(dsn string) string {
 	if query != "" {
 		query = "&" + query
 	}
-	return scheme + "://" + rest[:from] + strings.Join(hosts, ",") + path + "?port=" + url.QueryEscape(strings.Join(ports, ",")) + query
+	return scheme + "://" + rest[:start] + strings.Join(hosts, ",") + path + "?port=" + url.QueryEscape(strings.Join(ports, ",")) + query
 }

@@ -40,11 +40,11 @@ func IsUnavailable(err error) bool {
 		}
 		return e.Code.Class() == "08" // connection exceptions
 	}
-	for _, gone := range []error{
+	for _, cause := range []error{
 		driver.ErrBadConn, io.EOF, io.ErrUnexpectedEOF, os.ErrDeadlineExceeded,
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.EHOSTUNREACH, syscall.ENETUNREACH,
 	} {
-		if errors.Is(err, gone) {
+		if errors.Is(err, cause) {
 			return true
 		}
 	}

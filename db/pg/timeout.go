@@ -56,9 +56,9 @@ type timeoutConn struct {
 }
 
 // SetDeadline implements net.Conn. The driver sets a deadline while it connects.
-func (c *timeoutConn) SetDeadline(at time.Time) error {
-	c.connecting = !at.IsZero()
-	return c.Conn.SetDeadline(at)
+func (c *timeoutConn) SetDeadline(deadline time.Time) error {
+	c.connecting = !deadline.IsZero()
+	return c.Conn.SetDeadline(deadline)
 }
 
 func (c *timeoutConn) Write(p []byte) (int, error) {

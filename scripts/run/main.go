@@ -65,7 +65,7 @@ func setting(variable, otherwise string) string {
 }
 
 func run(ctx context.Context) (err error) {
-	begun := time.Now()
+	start := time.Now()
 	if err := requirePorts(ctx); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	demo.print(session, link, time.Since(begun))
+	demo.print(session, link, time.Since(start))
 	programs.Supervise(ctx)
 	return nil
 }

@@ -31,14 +31,14 @@ func Interleave[T any](ctx context.Context, rounds int, sides ...Side[T]) ([][]T
 	return all, nil
 }
 
-// Median returns the median of a figure; of must not be empty.
-func Median[T any](of []T, figure func(T) float64) float64 { return Quantile(of, 0.5, figure) }
+// Median returns the median of a figure; items must not be empty.
+func Median[T any](items []T, figure func(T) float64) float64 { return Quantile(items, 0.5, figure) }
 
 // Quantile returns the smallest figure that is not exceeded by a share, from 0 to
-// 1, of the measurements; of must not be empty.
-func Quantile[T any](of []T, share float64, figure func(T) float64) float64 {
-	figures := make([]float64, len(of))
-	for i, measured := range of {
+// 1, of the measurements; items must not be empty.
+func Quantile[T any](items []T, share float64, figure func(T) float64) float64 {
+	figures := make([]float64, len(items))
+	for i, measured := range items {
 		figures[i] = figure(measured)
 	}
 	slices.Sort(figures)

@@ -150,14 +150,14 @@ func (c Client) Public() (subject string, expires time.Time) {
 func CheckClients(list []ClientInput) []Problem { return checkList(list, ClientInput.Check) }
 
 func checkList(list []ClientInput, check func(ClientInput) []Problem) (problems []Problem) {
-	known := map[string]bool{}
+	servers := map[string]bool{}
 	for i, input := range list {
 		found := check(input)
 		server := address(input.Origin)
-		if len(found) == 0 && known[server] {
+		if len(found) == 0 && servers[server] {
 			found = []Problem{{"origin", "must not be that of another client certificate"}}
 		}
-		known[server] = true
+		servers[server] = true
 		problems = append(problems, withIndex(i, found)...)
 	}
 	return problems

@@ -64,14 +64,14 @@ func (c ClientInput) decryptInProcess(ctx context.Context) (Client, []Problem) {
 }
 
 // DecryptMain decrypts a ClientInput, in JSON, and returns the exit status.
-func DecryptMain(in io.Reader, out io.Writer) int {
+func DecryptMain(source io.Reader, out io.Writer) int {
 	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: decryptCPU, unix.RLIMIT_DATA: decryptMemory, unix.RLIMIT_CORE: 0} {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
 			return 1
 		}
 	}
 	var input ClientInput
-	if err := json.NewDecoder(in).Decode(&input); err != nil {
+	if err := json.NewDecoder(source).Decode(&input); err != nil {
 		return 1
 	}
 	if err := json.NewEncoder(out).Encode(input.decrypt()); err != nil {

@@ -33,11 +33,11 @@ func Complete(clients, stored []Client) (complete []Client, problems []Problem) 
 	}
 	for i, client := range clients {
 		if client.Cert == "" {
-			known, ok := byAddress[client.Address()]
+			old, ok := byAddress[client.Address()]
 			if !ok {
 				problems = append(problems, withIndex(i, []Problem{{"cert", "is required, or pfx: no certificate is stored for the origin"}})...)
 			}
-			client.Cert, client.Key = known.Cert, known.Key
+			client.Cert, client.Key = old.Cert, old.Key
 		}
 		complete = append(complete, client)
 	}

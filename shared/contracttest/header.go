@@ -30,9 +30,9 @@ func headers(names ...string) map[string]bool {
 
 // checkUndocumentedHeaders reports headers that are not in the document.
 func (x *Exchange) checkUndocumentedHeaders(documented *openapi3.Response) {
-	known := headers(slices.Collect(maps.Keys(documented.Headers))...)
+	names := headers(slices.Collect(maps.Keys(documented.Headers))...)
 	for _, name := range slices.Sorted(maps.Keys(x.response.Header)) {
-		if !standardHeaders[name] && !known[name] {
+		if !standardHeaders[name] && !names[name] {
 			x.addFinding("header %s is not documented", name)
 		}
 	}

@@ -102,11 +102,11 @@ func readObservations(name string, into map[Observation]bool) error {
 	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		var seen Observation
-		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &seen.Surface, &seen.OperationID, &seen.Status); err != nil {
+		var observation Observation
+		if _, err := fmt.Sscanf(lines.Text(), "%s %s %d", &observation.Surface, &observation.OperationID, &observation.Status); err != nil {
 			return fmt.Errorf("%q: %w", lines.Text(), err)
 		}
-		into[seen] = true
+		into[observation] = true
 	}
 	return lines.Err()
 }

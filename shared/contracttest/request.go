@@ -68,11 +68,11 @@ func (x *Exchange) bodyWithoutNulls() []byte {
 	if content == nil || content.Schema == nil || !removeNulls([]*openapi3.Schema{content.Schema.Value}, value) {
 		return x.requestBody
 	}
-	kept, err := json.Marshal(value)
+	body, err := json.Marshal(value)
 	if err != nil {
 		return x.requestBody
 	}
-	return kept
+	return body
 }
 
 // removeNulls removes null members that are optional and not nullable from a value, and

@@ -36,10 +36,10 @@ func routesOf(spec *openapi3.T) []route {
 		r := route{template: template, item: item}
 		var pattern strings.Builder
 		rest := template
-		for _, at := range placeholder.FindAllStringSubmatch(template, -1) {
-			literal, after, _ := strings.Cut(rest, at[0])
+		for _, match := range placeholder.FindAllStringSubmatch(template, -1) {
+			literal, after, _ := strings.Cut(rest, match[0])
 			pattern.WriteString(regexp.QuoteMeta(literal) + `([^/]+)`)
-			r.names = append(r.names, at[1])
+			r.names = append(r.names, match[1])
 			rest = after
 		}
 		r.pattern = regexp.MustCompile("^" + pattern.String() + regexp.QuoteMeta(rest) + "$")

@@ -39,11 +39,11 @@ func undocumentedPaths(schemas []*openapi3.Schema, value any, path string) []str
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			candidates, free := propertySchemas(parts, key)
-			at := strings.TrimPrefix(path+"."+key, ".")
+			member := strings.TrimPrefix(path+"."+key, ".")
 			if len(candidates) > 0 {
-				found = append(found, undocumentedPaths(candidates, value[key], at)...)
+				found = append(found, undocumentedPaths(candidates, value[key], member)...)
 			} else if !free {
-				found = append(found, at)
+				found = append(found, member)
 			}
 		}
 	case []any:

@@ -96,11 +96,11 @@ type variable struct {
 }
 
 // variables returns the variables of a struct type in the order of its fields.
-func variables(structure reflect.Type, prefix string, at []int) []variable {
+func variables(structure reflect.Type, prefix string, parent []int) []variable {
 	var all []variable
 	for i := range structure.NumField() {
 		field := structure.Field(i)
-		index := append(slices.Clone(at), i)
+		index := append(slices.Clone(parent), i)
 		name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
 		switch {
 		case !field.IsExported() || name == "-":

@@ -60,9 +60,9 @@ type secretPattern struct {
 // MaskSecrets returns text with organization keys, tokens and the credentials of
 // URLs masked.
 func MaskSecrets(text string) string {
-	for _, one := range secretPatterns() {
-		if strings.Contains(text, one.mark) {
-			text = one.pattern.ReplaceAllString(text, one.replacement)
+	for _, secret := range secretPatterns() {
+		if strings.Contains(text, secret.mark) {
+			text = secret.pattern.ReplaceAllString(text, secret.replacement)
 		}
 	}
 	return text

@@ -87,7 +87,7 @@ func contentSize(response *http.Response) (int64, error) {
 // writer implements driver.Writer: it sends what is written until Close.
 type writer struct {
 	*io.PipeWriter
-	sent chan error
+	result chan error
 }
 
 // NewTypedWriter implements driver.Bucket.
@@ -115,13 +115,13 @@ func (b *bucket) NewTypedWriter(ctx context.Context, key, contentType string, op
 	if opts.IfNotExist {
 		call.IfGenerationMatch(0)
 	}
-	from, to := io.Pipe()
-	w := &writer{to, make(chan error, 1)}
+	pipeReader, pipeWriter := io.Pipe()
+	w := &writer{pipeWriter, make(chan error, 1)}
 	go func() {
-		defer context.AfterFunc(ctx, func() { from.CloseWithError(ctx.Err()) })() // ends a Read
-		_, err := call.Media(from, googleapi.ContentType(contentType), googleapi.ChunkSize(size)).Do()
-		from.CloseWithError(err) // ends a Write
-		w.sent <- err
+		defer context.AfterFunc(ctx, func() { pipeReader.CloseWithError(ctx.Err()) })() // ends a Read
+		_, err := call.Media(pipeReader, googleapi.ContentType(contentType), googleapi.ChunkSize(size)).Do()
+		pipeReader.CloseWithError(err) // ends a Write
+		w.result <- err
 	}()
 	return w, nil
 }
@@ -129,7 +129,7 @@ func (b *bucket) NewTypedWriter(ctx context.Context, key, contentType string, op
 // Close implements driver.Writer: it returns when the object exists.
 func (w *writer) Close() error {
 	_ = w.PipeWriter.Close() // never returns an error
-	return <-w.sent
+	return <-w.result
 }
 
 // decodeMD5 returns nil for composed objects, which have no MD5.

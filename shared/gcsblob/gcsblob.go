@@ -179,14 +179,14 @@ func (b *bucket) ListPaged(ctx context.Context, opts *driver.ListOptions) (*driv
 }
 
 // Copy implements driver.Bucket.
-func (b *bucket) Copy(ctx context.Context, to, from string, opts *driver.CopyOptions) error {
+func (b *bucket) Copy(ctx context.Context, dstKey, srcKey string, opts *driver.CopyOptions) error {
 	if opts.BeforeCopy != nil {
 		if err := opts.BeforeCopy(noAs); err != nil {
 			return err
 		}
 	}
 	for token := ""; ; {
-		call := b.objects.Rewrite(b.name, from, b.name, to, nil).Context(ctx)
+		call := b.objects.Rewrite(b.name, srcKey, b.name, dstKey, nil).Context(ctx)
 		if token != "" {
 			call.RewriteToken(token)
 		}

@@ -33,12 +33,12 @@ func accessLog(logger *slog.Logger, observe func(*http.Request, string, int, tim
 				logRequest(logger, alike, c, took, failure, !finished)
 			}()
 			failure = recoverPanic(next, c)
-			begun := c.Response().Committed
+			committed := c.Response().Committed
 			if failure != nil {
 				c.Error(failure)
 			}
 			finished = true
-			if _, panicked := errors.AsType[*panicError](failure); panicked && begun {
+			if _, panicked := errors.AsType[*panicError](failure); panicked && committed {
 				// The response is incomplete. Only closing the connection
 				// shows that to the client.
 				panic(http.ErrAbortHandler)
@@ -50,7 +50,7 @@ func accessLog(logger *slog.Logger, observe func(*http.Request, string, int, tim
 
 func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took time.Duration, failure error, aborted bool) {
 	r, res := c.Request(), c.Response()
-	from := requestInfoFrom(r.Context())
+	info := requestInfoFrom(r.Context())
 	now := time.Now()
 	alike.summarize(r.Context(), now)
 	ours := res.Status >= http.StatusInternalServerError
@@ -62,7 +62,7 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 	if (probe || failure == nil && !ours) && !logger.Enabled(r.Context(), least) {
 		return
 	}
-	if failure != nil && !alike.shouldLog(refusalKey{c.Path(), from.address, classify(failure).Kind}, now) {
+	if failure != nil && !alike.shouldLog(refusalKey{c.Path(), info.address, classify(failure).Kind}, now) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -72,8 +72,8 @@ func logRequest(logger *slog.Logger, alike *refusalLimiter, c echo.Context, took
 		slog.Int("status", res.Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", res.Size),
-		slog.String("requestId", from.id),
-		slog.String("remoteIp", from.address),
+		slog.String("requestId", info.id),
+		slog.String("remoteIp", info.address),
 	}
 	if trace := tracing.TraceID(r.Context()); trace != "" {
 		attrs = append(attrs, slog.String("trace_id", trace))
@@ -112,14 +112,14 @@ func (w *hijackWatcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Hijack implements http.Hijacker.
 func (w *hijackWatcher) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	taken, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	connection, buffer, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.response.Committed = true
 		w.response.Status = http.StatusSwitchingProtocols
 	}
-	if c, ok := taken.(*conn); ok { // relays need the underlying connection
+	if c, ok := connection.(*conn); ok { // relays need the underlying connection
 		c.hijacked.Store(true)
-		taken = c.Conn
+		connection = c.Conn
 	}
-	return taken, buffer, err
+	return connection, buffer, err
 }

@@ -19,8 +19,8 @@ type limitedListener struct {
 	slots     chan struct{} // one entry for each connection; nil for no limit
 	closing   chan struct{}
 	closeOnce func()
-	refuse    func(refusal []byte, from net.Addr) []byte // see conn.Write
-	warnFull  func()                                     // logs that the limit is reached
+	refuse    func(refusal []byte, client net.Addr) []byte // see conn.Write
+	warnFull  func()                                       // logs that the limit is reached
 }
 
 // warnInterval is the minimum time between two warnings about the limit.
@@ -76,7 +76,7 @@ func (l *limitedListener) Close() error {
 type conn struct {
 	net.Conn
 	release   func() // frees its slot, once
-	refuse    func(refusal []byte, from net.Addr) []byte
+	refuse    func(refusal []byte, client net.Addr) []byte
 	answering atomic.Bool // from the start of the handler until the response is sent
 	hijacked  atomic.Bool
 }
@@ -104,8 +104,8 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // ReadFrom implements io.ReaderFrom, so that files are still sent with sendfile.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if to, ok := c.Conn.(io.ReaderFrom); ok {
-		return to.ReadFrom(r)
+	if writer, ok := c.Conn.(io.ReaderFrom); ok {
+		return writer.ReadFrom(r)
 	}
 	return io.Copy(struct{ io.Writer }{c.Conn}, r)
 }

@@ -28,7 +28,7 @@ const explorerPolicy = "default-src 'none'; script-src 'self'; style-src 'self';
 // URLs in them are relative, so they work behind a path prefix.
 func addExplorer(e *echo.Echo, document Document) {
 	read := []string{http.MethodGet, http.MethodHead}
-	serve := func(at string, a webapp.Asset) { e.Match(read, at, a.Handler()) }
+	serve := func(route string, a webapp.Asset) { e.Match(read, route, a.Handler()) }
 
 	serve("/openapi.json", newAsset(echo.MIMEApplicationJSON, document.JSON))
 	serve("/openapi.yaml", newAsset("application/yaml", document.YAML))

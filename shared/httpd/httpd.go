@@ -152,9 +152,9 @@ func prepareRequest(document Document) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r, res := c.Request(), c.Response()
-			from := &requestInfo{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
-			c.SetRequest(r.WithContext(withRequestInfo(r.Context(), from)))
-			setDefaultHeaders(res.Header(), from.id)
+			info := &requestInfo{id: requestID(r), address: c.RealIP(), userAgent: r.UserAgent()}
+			c.SetRequest(r.WithContext(withRequestInfo(r.Context(), info)))
+			setDefaultHeaders(res.Header(), info.id)
 			if document != nil {
 				setDocumentHeaders(res.Header(), document, r.Method, c.Path())
 			}

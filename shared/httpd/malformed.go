@@ -30,7 +30,7 @@ type malformedResponder struct {
 
 // replaceRefusal returns the response that replaces p, or nil if p is not a
 // refusal of net/http.
-func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
+func (m malformedResponder) replaceRefusal(p []byte, client net.Addr) []byte {
 	line, text, found := bytes.Cut(p, []byte(plainErrorHead))
 	status, found2 := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
 	if !found || !found2 || len(status) < 3 || bytes.ContainsAny(text, "\r\n") {
@@ -42,7 +42,7 @@ func (m malformedResponder) replaceRefusal(p []byte, from net.Addr) []byte {
 	}
 	f := m.fault(code, string(text))
 	id := uuid.Must(uuid.NewV7()).String()
-	address, _, _ := net.SplitHostPort(from.String())
+	address, _, _ := net.SplitHostPort(client.String())
 	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "request",
 		slog.Int("status", code), slog.String("requestId", id), slog.String("remoteIp", address),
 		slog.String("code", string(f.Kind.Code())), slog.String("error", f.Error()))
@@ -64,7 +64,7 @@ func (m malformedResponder) fault(status int, text string) *fault.Error {
 		})
 	}
 	message := "is not well-formed: check the escapes of its path and its headers"
-	if _, reason, said := strings.Cut(text, ": "); said {
+	if _, reason, ok := strings.Cut(text, ": "); ok {
 		message = reason
 	}
 	return fault.New(fault.Validation, "The request is not well-formed HTTP.", fault.Detail{

@@ -120,18 +120,18 @@ func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 // that started it.
 func Cached[T any](period, timeout time.Duration, check func(context.Context) T) func(context.Context) T {
 	turn := make(chan struct{}, 1) // held while check runs; other callers wait for its result
-	var at time.Time
+	var checkedAt time.Time
 	var last T
 	return func(ctx context.Context) T {
 		turn <- struct{}{}
 		defer func() { <-turn }()
-		if !at.IsZero() && time.Since(at) < period {
+		if !checkedAt.IsZero() && time.Since(checkedAt) < period {
 			return last
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		last = check(ctx)
-		at = time.Now()
+		checkedAt = time.Now()
 		return last
 	}
 }

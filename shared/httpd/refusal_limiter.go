@@ -51,17 +51,17 @@ func (r *refusalLimiter) shouldLog(l refusalKey, now time.Time) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.counts[l]
-	if known == nil {
+	count := r.counts[l]
+	if count == nil {
 		if len(r.counts) >= maxKeys {
 			return true
 		}
-		known = &refusalCount{since: now}
-		r.counts[l] = known
+		count = &refusalCount{since: now}
+		r.counts[l] = count
 		r.due.CompareAndSwap(0, now.Add(repeatWindow).UnixNano())
 	}
-	known.total++
-	return known.total <= maxLogged
+	count.total++
+	return count.total <= maxLogged
 }
 
 // summarize logs the summaries that are due. Each request calls it.
@@ -73,8 +73,8 @@ func (r *refusalLimiter) summarize(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var next time.Time
-	for l, known := range r.counts {
-		end := known.since.Add(repeatWindow)
+	for l, count := range r.counts {
+		end := count.since.Add(repeatWindow)
 		if now.Before(end) {
 			if next.IsZero() || end.Before(next) {
 				next = end
@@ -82,10 +82,10 @@ func (r *refusalLimiter) summarize(ctx context.Context, now time.Time) {
 			continue
 		}
 		delete(r.counts, l)
-		if known.total > maxLogged {
+		if count.total > maxLogged {
 			r.logger.LogAttrs(ctx, slog.LevelWarn, "repeated refusals not logged individually", slog.String("route", l.route),
 				slog.String("remoteIp", l.address), slog.String("code", string(l.kind.Code())), slog.Int("status", l.kind.Status()),
-				slog.Int("notLogged", known.total-maxLogged), slog.Time("since", known.since))
+				slog.Int("notLogged", count.total-maxLogged), slog.Time("since", count.since))
 		}
 	}
 	if !next.IsZero() {

@@ -72,8 +72,8 @@ func NewBuildInfo(prefix, version, contractVersion string) prometheus.Collector 
 // NewHandler returns the handler of GET /metrics. It answers in the text format, or in
 // the OpenMetrics format, which also has exemplars, if the client accepts that. If a
 // collector fails, its metrics are missing and the error is logged.
-func NewHandler(of prometheus.Gatherer, logger *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(of, promhttp.HandlerOpts{
+func NewHandler(gatherer prometheus.Gatherer, logger *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError), EnableOpenMetrics: true,
 	})
 }
@@ -106,9 +106,9 @@ func (c Config) Start(ctx context.Context, handler http.Handler, logger *slog.Lo
 // Observe adds a duration to a histogram, in seconds. If ctx belongs to a trace that
 // this program records, the trace id becomes the exemplar.
 func Observe(ctx context.Context, histogram prometheus.Observer, took time.Duration) {
-	of := trace.SpanContextFromContext(ctx)
-	if with, ok := histogram.(prometheus.ExemplarObserver); ok && of.IsSampled() && !of.IsRemote() {
-		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": of.TraceID().String()})
+	span := trace.SpanContextFromContext(ctx)
+	if exemplars, ok := histogram.(prometheus.ExemplarObserver); ok && span.IsSampled() && !span.IsRemote() {
+		exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
 		return
 	}
 	histogram.Observe(took.Seconds())

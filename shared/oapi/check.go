@@ -19,7 +19,7 @@ type step struct {
 
 // edit replaces a part of the body with an equivalent value that Go can decode.
 type edit struct {
-	at   span
+	span span
 	text string
 }
 
@@ -128,19 +128,19 @@ func (c *checker) reportDuplicates() {
 
 // pathTo appends the path from the root to the node target.
 func (t *tape) pathTo(path []step, target int32) []step {
-	for at := int32(0); at != target; {
-		child := at + 1
+	for current := int32(0); current != target; {
+		child := current + 1
 		item := 0
 		for t.nodes[child].next <= target {
 			child = t.nodes[child].next
 			item++
 		}
-		if t.nodes[at].kind == kindObject {
+		if t.nodes[current].kind == kindObject {
 			path = append(path, step{node: child})
 		} else {
 			path = append(path, step{item: item})
 		}
-		at = child
+		current = child
 	}
 	return path
 }
@@ -150,16 +150,16 @@ func (c *checker) applyEdits(body []byte) []byte {
 	if len(c.edits) == 0 {
 		return body
 	}
-	slices.SortFunc(c.edits, func(a, b edit) int { return int(a.at.from - b.at.from) })
+	slices.SortFunc(c.edits, func(a, b edit) int { return int(a.span.start - b.span.start) })
 	var out strings.Builder
 	done := int32(0)
 	for _, e := range c.edits {
-		if e.at.from < done {
+		if e.span.start < done {
 			continue // two branches of a union made the same edit
 		}
-		out.Write(body[done:e.at.from])
+		out.Write(body[done:e.span.start])
 		out.WriteString(e.text)
-		done = e.at.to
+		done = e.span.end
 	}
 	out.Write(body[done:])
 	return []byte(out.String())

@@ -61,15 +61,15 @@ func readDeprecations(s *spec) (deprecations, error) {
 // deprecationDates returns the dates of a deprecated operation, or zero times for
 // another operation.
 func deprecationDates(op *endpoint) (since, sunset time.Time, err error) {
-	from, until := op.DeprecatedAt, op.Sunset
+	start, end := op.DeprecatedAt, op.Sunset
 	if !op.Deprecated {
-		if from != nil || until != nil {
+		if start != nil || end != nil {
 			err = errors.New("x-deprecated-at and x-sunset require deprecated: true")
 		}
 		return since, sunset, err
 	}
-	since, notSince := parseDate("x-deprecated-at", from)
-	sunset, notSunset := parseDate("x-sunset", until)
+	since, notSince := parseDate("x-deprecated-at", start)
+	sunset, notSunset := parseDate("x-sunset", end)
 	if err := errors.Join(notSince, notSunset); err != nil {
 		return since, sunset, fmt.Errorf("deprecated operation: %w", err)
 	}

@@ -11,13 +11,13 @@ import (
 func (c *checker) members(r *rule, object int32) {
 	n := c.tape.nodes[object]
 	before, size := int32(0), int(n.size)
-	kept := false
+	nonEmpty := false
 	for i := object + 1; i < n.next && !c.done(); i = c.tape.nodes[i].next {
 		if c.tape.nodes[i].kind == kindNull && c.isAbsent(r, i) {
-			c.omit(n.next, before, i, kept)
+			c.omit(n.next, before, i, nonEmpty)
 			size--
 		} else {
-			kept = true
+			nonEmpty = true
 			c.path = append(c.path, step{node: i})
 			c.member(r, i)
 			c.path = c.path[:len(c.path)-1]
@@ -42,27 +42,27 @@ func (c *checker) members(r *rule, object int32) {
 // absent. Typed clients send null for unset members.
 func (c *checker) isAbsent(r *rule, i int32) bool {
 	key := c.tape.key(i)
-	property, known := r.object.props[string(key)]
-	return known && !slices.Contains(r.object.required, string(key)) && (property.readOnly || !c.passes(property, i))
+	property, ok := r.object.props[string(key)]
+	return ok && !slices.Contains(r.object.required, string(key)) && (property.readOnly || !c.passes(property, i))
 }
 
 // omit removes the member i and one comma from the body that the handler gets.
-// before is the preceding member, if any; kept reports whether a preceding member
-// remains; end is the node after the object.
-func (c *checker) omit(end, before, i int32, kept bool) {
+// before is the preceding member, if any; nonEmpty reports whether a preceding
+// member remains; end is the node after the object.
+func (c *checker) omit(end, before, i int32, nonEmpty bool) {
 	n := &c.tape.nodes[i]
 	n.absent = true
 	if c.quiet > 0 {
 		return
 	}
-	at := span{n.key.from - 1, n.raw.to}
+	part := span{n.key.start - 1, n.raw.end}
 	switch {
-	case kept:
-		at.from = c.tape.nodes[before].raw.to
+	case nonEmpty:
+		part.start = c.tape.nodes[before].raw.end
 	case n.next < end:
-		at.to = c.tape.nodes[n.next].key.from - 1
+		part.end = c.tape.nodes[n.next].key.start - 1
 	}
-	c.edits = append(c.edits, edit{at, ""})
+	c.edits = append(c.edits, edit{part, ""})
 }
 
 func propertyCount(n int) string {
@@ -75,11 +75,11 @@ func propertyCount(n int) string {
 func (o *objectRule) bounds() map[string]any { return limits(o.min > 0, o.min, o.max >= 0, o.max) }
 
 func (c *checker) member(r *rule, i int32) {
-	property, known := r.object.props[string(c.tape.key(i))]
+	property, ok := r.object.props[string(c.tape.key(i))]
 	switch {
-	case known && property.readOnly:
+	case ok && property.readOnly:
 		c.report(finding{code: fault.Custom, message: "is read-only", received: c.received(property, i)})
-	case known:
+	case ok:
 		c.value(property, i)
 	case c.tape.nodes[i].keyUnstorable:
 		c.report(unstorableText(nil))

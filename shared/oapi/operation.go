@@ -27,7 +27,7 @@ type operation struct {
 // param is a compiled parameter.
 type param struct {
 	name      string
-	in        string
+	location  string
 	required  bool
 	list      bool   // of rule.array.items
 	split     string // the separator of list items; "" if the parameter is repeated
@@ -126,15 +126,15 @@ func (c *compiler) params(o *operation, shared, own []*parameter) error {
 		}
 	}
 	o.path = make([]*param, len(placeholders(o.info.Path)))
-	for _, from := range all {
-		p, err := c.param(from)
+	for _, source := range all {
+		p, err := c.param(source)
 		if err != nil {
-			return fmt.Errorf("parameter %s: %w", from.Name, err)
+			return fmt.Errorf("parameter %s: %w", source.Name, err)
 		}
-		switch p.in {
+		switch p.location {
 		case inPath:
-			if at := slices.Index(placeholders(o.info.Path), p.name); at >= 0 {
-				o.path[at] = p
+			if i := slices.Index(placeholders(o.info.Path), p.name); i >= 0 {
+				o.path[i] = p
 			}
 		case inQuery:
 			o.query[p.name] = p
@@ -142,24 +142,24 @@ func (c *compiler) params(o *operation, shared, own []*parameter) error {
 		case inHeader:
 			o.header = append(o.header, p)
 		default:
-			return fmt.Errorf("parameter %s: parameters in %s are not supported", p.name, p.in)
+			return fmt.Errorf("parameter %s: parameters in %s are not supported", p.name, p.location)
 		}
 	}
-	if at := slices.Index(o.path, nil); at >= 0 {
-		return fmt.Errorf("path parameter %s is not declared", placeholders(o.info.Path)[at])
+	if i := slices.Index(o.path, nil); i >= 0 {
+		return fmt.Errorf("path parameter %s is not declared", placeholders(o.info.Path)[i])
 	}
 	return nil
 }
 
-func (c *compiler) param(from *parameter) (*param, error) {
-	if from.Schema == nil {
+func (c *compiler) param(source *parameter) (*param, error) {
+	if source.Schema == nil {
 		return nil, errors.New("schema is missing")
 	}
-	r, err := c.compile(from.Schema)
+	r, err := c.compile(source.Schema)
 	if err != nil {
 		return nil, err
 	}
-	p := &param{name: from.Name, in: from.In, required: from.Required, rule: r, shownOnce: from.ShownOnce}
+	p := &param{name: source.Name, location: source.In, required: source.Required, rule: r, shownOnce: source.ShownOnce}
 	if !r.isArrayOfText() && !r.isText() {
 		return nil, errors.New("schema must be a string, a number, a boolean or an array of these")
 	}
@@ -167,7 +167,7 @@ func (c *compiler) param(from *parameter) (*param, error) {
 		return p, nil
 	}
 	p.list = true
-	style, explode := from.serialization()
+	style, explode := source.serialization()
 	switch {
 	case style == "form" && explode:
 	case style == "form", style == "simple":
@@ -196,9 +196,9 @@ func (r *rule) isArrayOfText() bool {
 	return r.kinds == kindArray && r.array.items != nil && r.array.items.isText()
 }
 
-func (c *compiler) body(from *requestBody) (*bodyRule, error) {
-	b := &bodyRule{required: from.Required, schemas: map[string]*rule{}}
-	for name, media := range from.Content {
+func (c *compiler) body(source *requestBody) (*bodyRule, error) {
+	b := &bodyRule{required: source.Required, schemas: map[string]*rule{}}
+	for name, media := range source.Content {
 		base, _, err := mime.ParseMediaType(name)
 		if err != nil {
 			return nil, fmt.Errorf("media type %q: %w", name, err)

@@ -47,12 +47,12 @@ func (c *checker) query(ctx echo.Context, o *operation) {
 			c.report(finding{code: fault.InvalidFormat, message: "is not a well-formed query string", constraint: map[string]any{"format": "percent-encoding"}})
 		}
 	}
-	sent := ctx.QueryParams()
+	values := ctx.QueryParams()
 	for _, p := range o.queryOrder {
-		c.optionalParam(p, sent[p.name])
+		c.optionalParam(p, values[p.name])
 	}
 	var unknown []string
-	for name := range sent {
+	for name := range values {
 		if o.query[name] == nil && !slices.Contains(o.credentials, name) {
 			unknown = append(unknown, name)
 		}
@@ -61,7 +61,7 @@ func (c *checker) query(ctx echo.Context, o *operation) {
 	for _, name := range unknown {
 		f := finding{code: fault.UnrecognizedKey, message: "is not a known query parameter"}
 		if !c.namesSecret(name) { // such as a token for another operation
-			f.received = receivedValues(sent[name])
+			f.received = receivedValues(values[name])
 		}
 		c.param = clipName(name)
 		c.report(f)

@@ -35,16 +35,16 @@ func receivedValues(values []string) any {
 	if len(values) == 1 {
 		return receivedText(values[0])
 	}
-	left := fault.MaxReceived
-	sent := make([]any, 0, len(values))
+	remaining := fault.MaxReceived
+	list := make([]any, 0, len(values))
 	for _, value := range values {
-		if left <= 0 {
-			return append(sent, "…")
+		if remaining <= 0 {
+			return append(list, "…")
 		}
-		sent = append(sent, receivedText(value))
-		left -= len(value) + 3
+		list = append(list, receivedText(value))
+		remaining -= len(value) + 3
 	}
-	return sent
+	return list
 }
 
 // received returns the value of a node for an answer, without secrets, and as text if
@@ -146,8 +146,8 @@ func (e *redactedEncoder) value(r *rule, i int32) {
 		e.out.WriteByte('{')
 		for member, first := i+1, true; member < n.next && !e.full(); member = t.nodes[member].next {
 			name := string(t.key(member))
-			property, known := propertyOf(r, name)
-			if isSecret(property) || (!known && (hasSecret(r) || e.check.namesSecret(name))) {
+			property, ok := propertyOf(r, name)
+			if isSecret(property) || (!ok && (hasSecret(r) || e.check.namesSecret(name))) {
 				continue
 			}
 			e.comma(&first)
@@ -209,14 +209,14 @@ func (r *rule) visitParts(yield func(*rule) bool) bool {
 
 // propertyOf returns the rule of a member. If several parts describe it, a secret one
 // takes precedence.
-func propertyOf(r *rule, name string) (found *rule, known bool) {
+func propertyOf(r *rule, name string) (found *rule, ok bool) {
 	r.visitParts(func(part *rule) bool {
 		if p, has := part.object.props[name]; has {
-			found, known = p, true
+			found, ok = p, true
 		}
 		return !isSecret(found)
 	})
-	return found, known
+	return found, ok
 }
 
 func itemsOf(r *rule) (found *rule) {

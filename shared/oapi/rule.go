@@ -79,13 +79,13 @@ func (c *compiler) compile(ref *schema) (*rule, error) {
 	if ref == nil {
 		return nil, nil
 	}
-	meant := c.spec.schema(ref)
-	if r, ok := c.compiled[meant]; ok {
+	target := c.spec.schema(ref)
+	if r, ok := c.compiled[target]; ok {
 		return r, nil
 	}
 	r := &rule{}
-	c.compiled[meant] = r
-	if err := c.fill(r, meant); err != nil {
+	c.compiled[target] = r
+	if err := c.fill(r, target); err != nil {
 		return nil, err
 	}
 	r.name = componentName(ref.Ref)
@@ -118,7 +118,7 @@ func (c *compiler) fill(r *rule, s *schema) error {
 	r.typ, r.kinds = s.Type, kindOf[s.Type]
 	r.nullable, r.readOnly, r.enum = s.Nullable, s.ReadOnly, s.Enum
 	if r.nullable { // null is checked before the enum
-		r.enum = slices.DeleteFunc(slices.Clone(r.enum), func(one any) bool { return one == nil })
+		r.enum = slices.DeleteFunc(slices.Clone(r.enum), func(value any) bool { return value == nil })
 	}
 	r.secret = s.WriteOnly || s.Format == "password"
 	r.number = numberRuleOf(s)
@@ -161,8 +161,8 @@ func (c *compiler) fillComposed(r *rule, s *schema) (err error) {
 	if r.allOf, err = c.compileAll(s.AllOf); err != nil {
 		return fmt.Errorf("allOf: %w", err)
 	}
-	if meant := c.doubleNegated(s); meant != nil {
-		part, err := c.compile(meant)
+	if inner := c.doubleNegated(s); inner != nil {
+		part, err := c.compile(inner)
 		if err != nil {
 			return fmt.Errorf("not: not: %w", err)
 		}
@@ -186,11 +186,11 @@ func (c *compiler) doubleNegated(s *schema) *schema {
 		return nil
 	}
 	denied := *c.spec.schema(s.Not)
-	meant := denied.Not
+	inner := denied.Not
 	if denied.Not = nil; !denied.isEmpty() {
 		return nil
 	}
-	return meant
+	return inner
 }
 
 // exclusive returns the members that must not all be present, if that is what the
@@ -240,8 +240,8 @@ func textRuleOf(s *schema) (textRule, error) {
 		t.pattern = re
 	}
 	if s.Format != "" && s.Type == "string" {
-		check, known := textFormats[s.Format]
-		if !known {
+		check, ok := textFormats[s.Format]
+		if !ok {
 			return t, fmt.Errorf("unsupported string format %q", s.Format)
 		}
 		t.format, t.wellFormed = s.Format, check

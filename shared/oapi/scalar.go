@@ -51,7 +51,7 @@ func isNotDigit(b byte) bool { return b != '-' && (b < '0' || b > '9') }
 type receivedFunc func(literal string) any
 
 // number validates a number that may have a fraction.
-func (c *checker) number(r *rule, literal string, sent receivedFunc) {
+func (c *checker) number(r *rule, literal string, received receivedFunc) {
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil || math.Abs(f) > r.number.limit {
 		edge, code, message := r.number.limit, fault.TooBig, "is too large"
@@ -59,49 +59,49 @@ func (c *checker) number(r *rule, literal string, sent receivedFunc) {
 		if literal[0] == '-' {
 			edge, code, message, key = -edge, fault.TooSmall, "is too small", "min"
 		}
-		c.report(finding{code: code, message: message, constraint: map[string]any{key: edge}, received: sent(literal)})
+		c.report(finding{code: code, message: message, constraint: map[string]any{key: edge}, received: received(literal)})
 		return
 	}
-	c.bounds(r, f, literal, sent)
+	c.bounds(r, f, literal, received)
 }
 
 // integer validates an integer. n and v are the results of parseInteger.
-func (c *checker) integer(r *rule, literal string, n int64, v integerKind, sent receivedFunc) {
+func (c *checker) integer(r *rule, literal string, n int64, v integerKind, received receivedFunc) {
 	rule := &r.number
 	switch {
 	case v == isFraction:
-		c.report(finding{code: fault.NotInteger, message: "must be a whole number", constraint: typeConstraint("integer"), received: sent(literal)})
+		c.report(finding{code: fault.NotInteger, message: "must be a whole number", constraint: typeConstraint("integer"), received: received(literal)})
 	case v == isTooBig || (v == isWhole && n > rule.high):
 		top := rule.high
 		if rule.max != nil && *rule.max < float64(top) {
 			top = int64(*rule.max)
 		}
-		c.report(finding{code: fault.TooBig, message: "must be at most " + strconv.FormatInt(top, 10), constraint: rule.boundsOr("max", top), received: sent(literal)})
+		c.report(finding{code: fault.TooBig, message: "must be at most " + strconv.FormatInt(top, 10), constraint: rule.boundsOr("max", top), received: received(literal)})
 	case v == isTooSmall || n < rule.low:
 		bottom := rule.low
 		if rule.min != nil && *rule.min > float64(bottom) {
 			bottom = int64(*rule.min)
 		}
-		c.report(finding{code: fault.TooSmall, message: "must be at least " + strconv.FormatInt(bottom, 10), constraint: rule.boundsOr("min", bottom), received: sent(literal)})
+		c.report(finding{code: fault.TooSmall, message: "must be at least " + strconv.FormatInt(bottom, 10), constraint: rule.boundsOr("min", bottom), received: received(literal)})
 	default:
-		c.bounds(r, float64(n), literal, sent)
+		c.bounds(r, float64(n), literal, received)
 	}
 }
 
 // bounds validates the minimum, maximum and multipleOf of the schema.
-func (c *checker) bounds(r *rule, f float64, literal string, sent receivedFunc) {
+func (c *checker) bounds(r *rule, f float64, literal string, received receivedFunc) {
 	n := &r.number
 	switch {
 	case n.min != nil && f < *n.min:
-		c.report(finding{code: fault.TooSmall, message: "must be at least " + formatFloat(*n.min), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooSmall, message: "must be at least " + formatFloat(*n.min), constraint: n.constraint(), received: received(literal)})
 	case n.min != nil && n.exclMin && f == *n.min:
-		c.report(finding{code: fault.TooSmall, message: "must be greater than " + formatFloat(*n.min), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooSmall, message: "must be greater than " + formatFloat(*n.min), constraint: n.constraint(), received: received(literal)})
 	case n.max != nil && f > *n.max:
-		c.report(finding{code: fault.TooBig, message: "must be at most " + formatFloat(*n.max), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooBig, message: "must be at most " + formatFloat(*n.max), constraint: n.constraint(), received: received(literal)})
 	case n.max != nil && n.exclMax && f == *n.max:
-		c.report(finding{code: fault.TooBig, message: "must be less than " + formatFloat(*n.max), constraint: n.constraint(), received: sent(literal)})
+		c.report(finding{code: fault.TooBig, message: "must be less than " + formatFloat(*n.max), constraint: n.constraint(), received: received(literal)})
 	case n.multipleOf != nil && !isMultiple(f, *n.multipleOf):
-		c.report(finding{code: fault.Custom, message: "must be a multiple of " + formatFloat(*n.multipleOf), constraint: map[string]any{"multipleOf": *n.multipleOf}, received: sent(literal)})
+		c.report(finding{code: fault.Custom, message: "must be a multiple of " + formatFloat(*n.multipleOf), constraint: map[string]any{"multipleOf": *n.multipleOf}, received: received(literal)})
 	}
 }
 

@@ -21,7 +21,7 @@ type credentialSet []Authenticator
 // setSecurity sets the authenticators of the operation. Alternatives with cookies
 // only come last: browsers send cookies automatically, so an explicit header or
 // query credential takes precedence.
-func (o *operation) setSecurity(s *spec, op *endpoint, known map[string]Authenticator) error {
+func (o *operation) setSecurity(s *spec, op *endpoint, authenticators map[string]Authenticator) error {
 	requirements := s.Security
 	if op.Security != nil {
 		requirements = *op.Security
@@ -30,36 +30,36 @@ func (o *operation) setSecurity(s *spec, op *endpoint, known map[string]Authenti
 		return errors.New("security is missing; a public operation needs security: []")
 	}
 	o.info.Public = len(requirements) == 0
-	var unasked []credentialSet
+	var cookieOnly []credentialSet
 	for _, requirement := range requirements {
-		way, asked := credentialSet{}, false
+		way, explicit := credentialSet{}, false
 		for _, name := range slices.Sorted(maps.Keys(requirement)) {
-			authenticate := known[name]
+			authenticate := authenticators[name]
 			if authenticate == nil {
 				return fmt.Errorf("security scheme %s has no authenticator", name)
 			}
 			way = append(way, authenticate)
-			in, parameter := s.credentialLocation(name)
-			if in == inQuery {
+			location, parameter := s.credentialLocation(name)
+			if location == inQuery {
 				o.credentials = append(o.credentials, parameter)
 			}
-			asked = asked || in != inCookie
+			explicit = explicit || location != inCookie
 		}
-		if asked {
+		if explicit {
 			o.security = append(o.security, way)
 		} else {
-			unasked = append(unasked, way)
+			cookieOnly = append(cookieOnly, way)
 		}
 	}
-	o.security = append(o.security, unasked...)
+	o.security = append(o.security, cookieOnly...)
 	return nil
 }
 
 // credentialLocation is the place of a scheme's credential in a request, and its name
 // there.
-func (s *spec) credentialLocation(scheme string) (in, name string) {
-	if one := s.Components.SecuritySchemes[scheme]; one != nil {
-		return one.In, one.Name
+func (s *spec) credentialLocation(scheme string) (location, name string) {
+	if definition := s.Components.SecuritySchemes[scheme]; definition != nil {
+		return definition.In, definition.Name
 	}
 	return "", ""
 }

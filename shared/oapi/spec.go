@@ -180,11 +180,11 @@ func (s *spec) requestBody(b *requestBody) *requestBody {
 	return s.Components.RequestBodies[componentName(b.Ref)]
 }
 
-func (s *spec) schema(one *schema) *schema {
-	if one.Ref == "" {
-		return one
+func (s *spec) schema(ref *schema) *schema {
+	if ref.Ref == "" {
+		return ref
 	}
-	return s.Components.Schemas[componentName(one.Ref)]
+	return s.Components.Schemas[componentName(ref.Ref)]
 }
 
 // secretNames returns the names of all secret members, and of the query parameters
@@ -196,8 +196,8 @@ func (s *spec) secretNames() map[string]bool {
 			names[scheme.Name] = true
 		}
 	}
-	for _, one := range s.Components.Schemas {
-		for name, property := range one.Properties {
+	for _, component := range s.Components.Schemas {
+		for name, property := range component.Properties {
 			if p := s.schema(property); p.WriteOnly || p.Format == "password" {
 				names[name] = true
 			}

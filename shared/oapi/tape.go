@@ -21,7 +21,7 @@ const (
 )
 
 // span is a part of the text: offsets in bytes.
-type span struct{ from, to int32 }
+type span struct{ start, end int32 }
 
 // node is one JSON value. The nodes of a text are in one slice, ordered by their
 // start, so the children of nodes[i] follow it; next is the index of the first
@@ -93,7 +93,7 @@ func (t *tape) value(depth int) *syntaxError {
 	if depth > maxDepth {
 		return t.fail(fmt.Sprintf("nested deeper than %d levels", maxDepth))
 	}
-	i, from := len(t.nodes), t.pos
+	i, start := len(t.nodes), t.pos
 	t.nodes = append(t.nodes, node{})
 	var err *syntaxError
 	switch c := t.peek(); c {
@@ -119,7 +119,7 @@ func (t *tape) value(depth int) *syntaxError {
 		return err
 	}
 	n := &t.nodes[i]
-	n.raw = span{int32(from), int32(t.pos)}
+	n.raw = span{int32(start), int32(t.pos)}
 	n.next = int32(len(t.nodes))
 	return nil
 }
@@ -208,13 +208,13 @@ func (t *tape) member(depth int) *syntaxError {
 // string parses a string and returns the span between its quotes.
 func (t *tape) string() (inner span, escaped, bad bool, err *syntaxError) {
 	t.pos++
-	from, ascii := t.pos, true
+	start, ascii := t.pos, true
 	for t.pos < len(t.text) {
 		switch c := t.text[t.pos]; {
 		case c == '"':
-			inner = span{int32(from), int32(t.pos)}
+			inner = span{int32(start), int32(t.pos)}
 			t.pos++
-			raw := t.text[inner.from:inner.to]
+			raw := t.text[inner.start:inner.end]
 			bad = bad || (!ascii && !utf8.Valid(raw)) || (escaped && brokenSurrogates(raw))
 			return inner, escaped, bad, nil
 		case c == '\\':

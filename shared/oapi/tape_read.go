@@ -6,7 +6,7 @@ import (
 )
 
 // raw returns the text of the value as it was sent.
-func (t *tape) raw(i int32) []byte { return t.text[t.nodes[i].raw.from:t.nodes[i].raw.to] }
+func (t *tape) raw(i int32) []byte { return t.text[t.nodes[i].raw.start:t.nodes[i].raw.end] }
 
 // str returns the decoded string. The bytes may be part of the text.
 func (t *tape) str(i int32) []byte {
@@ -21,9 +21,9 @@ func (t *tape) str(i int32) []byte {
 func (t *tape) key(i int32) []byte {
 	n := &t.nodes[i]
 	if n.keyEscaped {
-		return unescape(t.text[n.key.from-1 : n.key.to+1])
+		return unescape(t.text[n.key.start-1 : n.key.end+1])
 	}
-	return t.text[n.key.from:n.key.to]
+	return t.text[n.key.start:n.key.end]
 }
 
 // unescape decodes a well-formed quoted string.
@@ -46,13 +46,13 @@ func (t *tape) findDuplicates(object int32) {
 	}
 	end := int32(len(t.nodes))
 	if n.size > fewMembers {
-		seen := make(map[string]bool, n.size)
+		names := make(map[string]bool, n.size)
 		for i := object + 1; i < end; i = t.nodes[i].next {
 			key := t.key(i)
-			if seen[string(key)] {
+			if names[string(key)] {
 				t.duplicates = append(t.duplicates, i)
 			}
-			seen[string(key)] = true
+			names[string(key)] = true
 		}
 		return
 	}

@@ -32,11 +32,11 @@ func hexDigit(c byte) (rune, bool) {
 // surrogate escape, which decoding would silently replace.
 func brokenSurrogates(raw []byte) bool {
 	for {
-		at := bytes.IndexByte(raw, '\\')
-		if at < 0 {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
 			return false
 		}
-		raw = raw[at+1:]
+		raw = raw[i+1:]
 		if raw[0] != 'u' {
 			raw = raw[1:]
 			continue

@@ -57,7 +57,7 @@ func (c *compiler) findSelectors(refs []*schema) []string {
 	}
 	selectors := make([]string, len(refs))
 	for i, branch := range branches {
-		at := slices.IndexFunc(branch.Required, func(name string) bool {
+		index := slices.IndexFunc(branch.Required, func(name string) bool {
 			for j, other := range branches {
 				if i != j && (slices.Contains(other.Required, name) || other.Properties[name] != nil) {
 					return false
@@ -65,10 +65,10 @@ func (c *compiler) findSelectors(refs []*schema) []string {
 			}
 			return true
 		})
-		if at < 0 {
+		if index < 0 {
 			return nil
 		}
-		selectors[i] = branch.Required[at]
+		selectors[i] = branch.Required[index]
 	}
 	return selectors
 }
@@ -138,14 +138,14 @@ func (c *checker) byDiscriminator(u *union, i int32) {
 // bySelector reports the findings of the branch whose selector the object has, or that
 // it has none or several.
 func (c *checker) bySelector(u *union, i int32) {
-	var meant []*rule
+	var matches []*rule
 	for b, name := range u.selectors {
 		if c.tape.has(i, name) {
-			meant = append(meant, u.branches[b])
+			matches = append(matches, u.branches[b])
 		}
 	}
-	if len(meant) == 1 {
-		c.value(meant[0], i)
+	if len(matches) == 1 {
+		c.value(matches[0], i)
 		return
 	}
 	how := "exactly one of "
@@ -183,16 +183,16 @@ func (c *checker) exclusive(names []string, i int32) {
 // branchForKind returns the branch that accepts values of the kind, if there is exactly
 // one.
 func (u *union) branchForKind(k kind) *rule {
-	var meant *rule
+	var match *rule
 	for _, branch := range u.branches {
 		if branch.kinds == 0 || branch.kinds&k != 0 {
-			if meant != nil {
+			if match != nil {
 				return nil
 			}
-			meant = branch
+			match = branch
 		}
 	}
-	return meant
+	return match
 }
 
 // names returns the names of the branches that have one in the document.

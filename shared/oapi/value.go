@@ -112,14 +112,14 @@ func (a arrayRule) bounds() map[string]any {
 
 // unique reports whether all items of an array are different.
 func (t *tape) unique(array int32) bool {
-	seen := make(map[string]bool, t.nodes[array].size)
+	encodings := make(map[string]bool, t.nodes[array].size)
 	for i := array + 1; i < t.nodes[array].next; i = t.nodes[i].next {
 		// The encoding of the decoded value is the same for equal values.
 		key, err := json.Marshal(t.decoded(i))
-		if err != nil || seen[string(key)] {
+		if err != nil || encodings[string(key)] {
 			return false
 		}
-		seen[string(key)] = true
+		encodings[string(key)] = true
 	}
 	return true
 }

@@ -42,7 +42,7 @@ func (c Command[C]) parse(words []string) error {
 			return err
 		}
 		rest := flags.Args()
-		if at := len(words) - len(rest); at > 0 && words[at-1] == "--" {
+		if consumed := len(words) - len(rest); consumed > 0 && words[consumed-1] == "--" {
 			values = append(values, rest...)
 			break
 		}
@@ -76,11 +76,11 @@ func (c Command[C]) flagSet() *flag.FlagSet {
 // and the remaining words.
 func findCommand[C any](commands []Command[C], words []string) (command Command[C], path []string, rest []string, err error) {
 	for rest = words; len(rest) > 0; {
-		at := slices.IndexFunc(commands, func(c Command[C]) bool { return c.Name == rest[0] })
-		if at < 0 {
+		i := slices.IndexFunc(commands, func(c Command[C]) bool { return c.Name == rest[0] })
+		if i < 0 {
 			return command, path, rest, fmt.Errorf("unknown command %q", strings.Join(append(slices.Clone(path), rest[0]), " "))
 		}
-		command, path, rest = commands[at], append(path, rest[0]), rest[1:]
+		command, path, rest = commands[i], append(path, rest[0]), rest[1:]
 		if commands = command.Commands; len(commands) == 0 {
 			break
 		}

@@ -98,18 +98,18 @@ func (p Program[C]) Main(args []string) int {
 
 // cutHelp removes a request for help from args: the word help at the start, or a
 // help flag before "--".
-func cutHelp(args []string) (words []string, wanted bool) {
+func cutHelp(args []string) (words []string, help bool) {
 	for i, arg := range args {
 		switch {
 		case arg == "--":
-			return append(words, args[i:]...), wanted
+			return append(words, args[i:]...), help
 		case arg == "-h" || arg == "--help" || arg == "-help" || i == 0 && arg == "help":
-			wanted = true
+			help = true
 		default:
 			words = append(words, arg)
 		}
 	}
-	return words, wanted
+	return words, help
 }
 
 func (p Program[C]) run(command Command[C]) error {

@@ -17,13 +17,13 @@ import (
 //		err = testenv.CheckMarkdown("../README.md", "cloud", env.Table[Config]())
 //	}
 func CheckMarkdown(path, marker, table string) error {
-	_, old, wanted, err := section(path, marker, table)
+	_, old, expected, err := section(path, marker, table)
 	if err != nil {
 		return err
 	}
-	if old != wanted {
+	if old != expected {
 		return fmt.Errorf("%s: the section env:%s is out of date; have:\n%s\nwant:\n%s",
-			path, marker, strings.TrimSpace(old), strings.TrimSpace(wanted))
+			path, marker, strings.TrimSpace(old), strings.TrimSpace(expected))
 	}
 	return nil
 }
@@ -31,12 +31,12 @@ func CheckMarkdown(path, marker, table string) error {
 // UpdateMarkdown writes table between the markers of the file. It does not write
 // a file that is up to date.
 func UpdateMarkdown(path, marker, table string) error {
-	content, old, wanted, err := section(path, marker, table)
-	if err != nil || old == wanted {
+	content, old, expected, err := section(path, marker, table)
+	if err != nil || old == expected {
 		return err
 	}
 	opening, _ := markers(marker)
-	content = strings.Replace(content, opening+old, opening+wanted, 1)
+	content = strings.Replace(content, opening+old, opening+expected, 1)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("update env:%s: %w", marker, err)
 	}
@@ -47,8 +47,8 @@ func markers(marker string) (opening, closing string) {
 	return "<!-- env:" + marker + " -->", "<!-- /env:" + marker + " -->"
 }
 
-// section returns the file, the text between the markers and the wanted text.
-func section(path, marker, table string) (content, old, wanted string, err error) {
+// section returns the file, the text between the markers and the expected text.
+func section(path, marker, table string) (content, old, expected string, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return "", "", "", fmt.Errorf("read env:%s: %w", marker, err)

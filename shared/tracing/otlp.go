@@ -121,11 +121,11 @@ func spanToOTLP(s sdk.ReadOnlySpan) *tracepb.Span {
 
 // flags returns the W3C flags of a span, and whether another one is remote.
 func flags(id, remote trace.SpanContext) uint32 {
-	known := uint32(id.TraceFlags()) | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
+	bits := uint32(id.TraceFlags()) | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
 	if remote.IsRemote() {
-		known |= uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+		bits |= uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	}
-	return known
+	return bits
 }
 
 // statusCode maps the SDK's status codes to those of OTLP.
@@ -133,41 +133,41 @@ var statusCode = map[codes.Code]tracepb.Status_StatusCode{
 	codes.Ok: tracepb.Status_STATUS_CODE_OK, codes.Error: tracepb.Status_STATUS_CODE_ERROR,
 }
 
-func traceID(of trace.SpanContext) []byte {
-	id := of.TraceID()
+func traceID(span trace.SpanContext) []byte {
+	id := span.TraceID()
 	return id[:]
 }
 
-func spanID(of trace.SpanContext) []byte {
-	id := of.SpanID()
+func spanID(span trace.SpanContext) []byte {
+	id := span.SpanID()
 	return id[:]
 }
 
 func nanoseconds(t time.Time) uint64 { return uint64(t.UnixNano()) }
 
-func attributesToOTLP(of []attribute.KeyValue) []*commonpb.KeyValue {
-	list := make([]*commonpb.KeyValue, len(of))
-	for i, a := range of {
+func attributesToOTLP(attributes []attribute.KeyValue) []*commonpb.KeyValue {
+	list := make([]*commonpb.KeyValue, len(attributes))
+	for i, a := range attributes {
 		list[i] = &commonpb.KeyValue{Key: string(a.Key), Value: valueToOTLP(a.Value)}
 	}
 	return list
 }
 
-func valueToOTLP(of attribute.Value) *commonpb.AnyValue {
-	switch of.Type() {
+func valueToOTLP(value attribute.Value) *commonpb.AnyValue {
+	switch value.Type() {
 	case attribute.BOOL:
-		return &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: of.AsBool()}}
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: value.AsBool()}}
 	case attribute.INT64:
-		return &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: of.AsInt64()}}
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: value.AsInt64()}}
 	case attribute.FLOAT64:
-		return &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: of.AsFloat64()}}
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: value.AsFloat64()}}
 	case attribute.STRINGSLICE:
 		list := &commonpb.ArrayValue{}
-		for _, s := range of.AsStringSlice() {
+		for _, s := range value.AsStringSlice() {
 			list.Values = append(list.Values, valueToOTLP(attribute.StringValue(s)))
 		}
 		return &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: list}}
 	default:
-		return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: of.String()}}
+		return &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value.String()}}
 	}
 }

@@ -102,8 +102,8 @@ func New(files fs.FS, options Options) (*Bundle, error) {
 }
 
 func (b *Bundle) addAsset(files fs.FS, name string) error {
-	kind, known := fileTypes[path.Ext(name)]
-	if !known {
+	kind, ok := fileTypes[path.Ext(name)]
+	if !ok {
 		return fmt.Errorf("%s: the content type of %q is unknown: add it to shared/webapp", name, path.Ext(name))
 	}
 	a := Asset{

@@ -176,10 +176,10 @@ func takeOver(w http.ResponseWriter, answer http.Header, prepare func(client *Ra
 	return client, nil
 }
 
-func copyHeaders(to, from http.Header, names ...string) {
+func copyHeaders(dst, src http.Header, names ...string) {
 	for _, name := range names {
-		if values := from.Values(name); len(values) > 0 {
-			to[http.CanonicalHeaderKey(name)] = values
+		if values := src.Values(name); len(values) > 0 {
+			dst[http.CanonicalHeaderKey(name)] = values
 		}
 	}
 }

@@ -111,8 +111,8 @@ func (o Options) wrap(conn *websocket.Conn) *Conn {
 // returns a fault: Forbidden for a foreign origin, Validation for an invalid
 // handshake.
 func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, error) {
-	held := &refusalRecorder{ResponseWriter: w}
-	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{
+	recorder := &refusalRecorder{ResponseWriter: w}
+	conn, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{
 		OriginPatterns:  options.Origins,
 		CompressionMode: websocket.CompressionDisabled,
 	})
@@ -120,9 +120,9 @@ func Accept(w http.ResponseWriter, r *http.Request, options Options) (*Conn, err
 		return options.wrap(conn), nil
 	}
 	switch {
-	case held.status == http.StatusForbidden:
+	case recorder.status == http.StatusForbidden:
 		return nil, fault.Wrap(err, fault.Forbidden, "Pages of this origin are not allowed to connect.")
-	case held.status >= 400 && held.status < 500:
+	case recorder.status >= 400 && recorder.status < 500:
 		return nil, notWebSocket(err)
 	}
 	return nil, fmt.Errorf("accept websocket: %w", err)

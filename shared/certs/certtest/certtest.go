@@ -62,10 +62,10 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 }
 
 // create creates a certificate for a key, signed with the key of the issuer.
-func create(t *testing.T, template, issuer *x509.Certificate, key, by *ecdsa.PrivateKey) *x509.Certificate {
+func create(t *testing.T, template, issuer *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	template.SerialNumber = new(big.Int).SetBytes([]byte(rand.Text()[:16]))
-	raw, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), by)
+	raw, err := x509.CreateCertificate(rand.Reader, template, issuer, key.Public(), signer)
 	if err != nil {
 		t.Fatal(err)
 	}

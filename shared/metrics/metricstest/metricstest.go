@@ -45,16 +45,16 @@ func Parse(t testing.TB, text []byte) *Scrape {
 // histogram or summary. The labels are names and values, all labels of the series. It
 // returns false if there is no such series.
 func (s *Scrape) Find(name string, labels ...string) (float64, bool) {
-	wanted := map[string]string{}
+	expected := map[string]string{}
 	for i := 0; i+1 < len(labels); i += 2 {
-		wanted[labels[i]] = labels[i+1]
+		expected[labels[i]] = labels[i+1]
 	}
 	for _, m := range s.Families[name].GetMetric() {
 		got := map[string]string{}
 		for _, pair := range m.GetLabel() {
 			got[pair.GetName()] = pair.GetValue()
 		}
-		if !maps.Equal(got, wanted) {
+		if !maps.Equal(got, expected) {
 			continue
 		}
 		switch s.Families[name].GetType() {

@@ -125,7 +125,7 @@ func (b *bundler) name(_ *openapi3.T, ref openapi3.ComponentRef) string {
 		name, _, _ = strings.Cut(path.Base(source.Path), ".")
 	}
 	key := ref.CollectionName() + "/" + name
-	if first, taken := b.sources[key]; taken && first != source.String() {
+	if first, exists := b.sources[key]; exists && first != source.String() {
 		b.clashes = append(b.clashes, fmt.Errorf("duplicate component %s: %s and %s", key, first, source.String()))
 	}
 	b.sources[key] = source.String()

@@ -74,12 +74,12 @@ func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	c.headers = r.Header
 	c.bodies = append(c.bodies, body...)
-	for _, of := range request.ResourceSpans {
+	for _, group := range request.ResourceSpans {
 		resource := map[string]string{}
-		for _, a := range of.Resource.GetAttributes() {
+		for _, a := range group.Resource.GetAttributes() {
 			resource[a.Key] = a.Value.GetStringValue()
 		}
-		for _, scope := range of.ScopeSpans {
+		for _, scope := range group.ScopeSpans {
 			for _, span := range scope.Spans {
 				c.spans = append(c.spans, Span{resource["service.name"], resource, span})
 			}
