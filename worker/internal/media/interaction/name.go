@@ -78,11 +78,11 @@ func nameOf(nodes []node, field bool) (role, name string) {
 	for _, n := range nodes {
 		byID[n.NodeID] = n
 	}
-	for at, ok := first, true; ok; at, ok = byID[at.ParentID] {
-		if controls[at.role()] {
-			return at.role(), at.name()
+	for current, ok := first, true; ok; current, ok = byID[current.ParentID] {
+		if controls[current.role()] {
+			return current.role(), current.name()
 		}
-		delete(byID, at.NodeID) // no loops
+		delete(byID, current.NodeID) // no loops
 	}
 	if first.Ignored {
 		return "", ""

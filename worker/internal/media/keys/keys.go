@@ -42,18 +42,18 @@ type Key struct {
 
 // Event returns the event of pressing or releasing the key while modifiers are held.
 func (k Key) Event(down bool, modifiers int) Input {
-	in := Input{
+	input := Input{
 		Type: "keyUp", Key: k.Name, Code: k.Code, KeyCode: k.KeyCode,
 		Modifiers: modifiers, Location: k.Location, IsKeypad: k.Location == 3,
 	}
 	if !down {
-		return in
+		return input
 	}
-	in.Type = "rawKeyDown"
+	input.Type = "rawKeyDown"
 	if k.Text != "" && modifiers&(Control|Alt|Meta) == 0 {
-		in.Type, in.Text, in.UnmodifiedText = "keyDown", k.Text, k.Text
+		input.Type, input.Text, input.UnmodifiedText = "keyDown", k.Text, k.Text
 	}
-	return in
+	return input
 }
 
 // Named returns the key with a name of the DOM's KeyboardEvent.key, such as Enter, F5 or
@@ -115,8 +115,8 @@ func keypadKey(keysym uint32) (Key, bool) {
 		digit := strconv.Itoa(int(n))
 		return Key{Name: digit, Code: "Numpad" + digit, KeyCode: 96 + int(n), Text: digit, Location: 3}, true
 	}
-	of, ok := keypadSigns[keysym]
-	return of, ok
+	key, ok := keypadSigns[keysym]
+	return key, ok
 }
 
 // characterOf returns the character of a keysym. Latin-1 and Unicode keysyms contain

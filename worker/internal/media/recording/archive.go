@@ -62,8 +62,8 @@ func (f *Frames) Close() error { return f.data.Close() }
 
 // WriteZip writes an archive: the index, then the frames. The archive is written without
 // reading all frames first.
-func (f *Frames) WriteZip(to io.Writer) error {
-	archive := zip.NewWriter(to)
+func (f *Frames) WriteZip(w io.Writer) error {
+	archive := zip.NewWriter(w)
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for _, frame := range f.index {
@@ -87,12 +87,12 @@ func (f *Frames) WriteZip(to io.Writer) error {
 	return archive.Close()
 }
 
-func addEntry(archive *zip.Writer, header *zip.FileHeader, from io.Reader, size int64) error {
+func addEntry(archive *zip.Writer, header *zip.FileHeader, content io.Reader, size int64) error {
 	entry, err := archive.CreateHeader(header)
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyN(entry, from, size)
+	_, err = io.CopyN(entry, content, size)
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

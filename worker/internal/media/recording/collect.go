@@ -94,10 +94,10 @@ func (s *Store) Collect(ctx context.Context) (deleted int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var of group
+	var current group
 	finish := func() {
-		gone, failed := s.collectGroup(ctx, of, now)
-		if gone {
+		expired, failed := s.collectGroup(ctx, current, now)
+		if expired {
 			deleted++
 		}
 		err = errors.Join(err, failed)
@@ -115,14 +115,14 @@ func (s *Store) Collect(ctx context.Context) (deleted int, err error) {
 		if !isPart(directory, name) {
 			continue
 		}
-		if directory != of.directory {
+		if directory != current.directory {
 			finish()
-			of = group{directory: directory}
+			current = group{directory: directory}
 		}
-		of.keys = append(of.keys, object.Key)
-		of.described = of.described || name == infoName
-		if name != MP4Name && object.ModTime.After(of.modified) { // a conversion keeps no recording longer
-			of.modified = object.ModTime
+		current.keys = append(current.keys, object.Key)
+		current.described = current.described || name == infoName
+		if name != MP4Name && object.ModTime.After(current.modified) { // a conversion keeps no recording longer
+			current.modified = object.ModTime
 		}
 	}
 }
@@ -131,8 +131,8 @@ func (s *Store) Collect(ctx context.Context) (deleted int, err error) {
 // store is ever deleted.
 func isPart(directory, name string) bool {
 	names := strings.Split(strings.TrimSuffix(directory, "/"), "/")
-	_, known := contentTypes[name]
-	if len(names) != 3 || !known {
+	_, ok := contentTypes[name]
+	if len(names) != 3 || !ok {
 		return false
 	}
 	_, err := uuid.Parse(names[2])
@@ -140,19 +140,19 @@ func isPart(directory, name string) bool {
 }
 
 // collectGroup deletes a recording if it has expired.
-func (s *Store) collectGroup(ctx context.Context, of group, now time.Time) (gone bool, err error) {
-	age := now.Sub(of.modified)
-	if len(of.keys) == 0 || age < s.Retention {
+func (s *Store) collectGroup(ctx context.Context, recording group, now time.Time) (expired bool, err error) {
+	age := now.Sub(recording.modified)
+	if len(recording.keys) == 0 || age < s.Retention {
 		return false, nil
 	}
-	if of.described {
-		raw, err := s.Bucket.ReadAll(ctx, path.Join(of.directory, infoName))
+	if recording.described {
+		raw, err := s.Bucket.ReadAll(ctx, path.Join(recording.directory, infoName))
 		var d description
 		if err == nil {
 			err = json.Unmarshal(raw, &d)
 		}
 		if err != nil {
-			return false, fmt.Errorf("read the description in %s: %w", of.directory, err)
+			return false, fmt.Errorf("read the description in %s: %w", recording.directory, err)
 		}
 		if now.Before(d.Expires) {
 			return false, nil
@@ -162,7 +162,7 @@ func (s *Store) collectGroup(ctx context.Context, of group, now time.Time) (gone
 	}
 	// The description goes last: without it, what is left would be kept longer.
 	for _, last := range []bool{false, true} {
-		for _, key := range of.keys {
+		for _, key := range recording.keys {
 			if (path.Base(key) == infoName) != last {
 				continue
 			}

@@ -62,12 +62,12 @@ func (s *Service) openLocal(session uuid.UUID, name string) (Content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	at, err := f.Stat()
-	if err != nil || at.Size() == 0 {
+	stat, err := f.Stat()
+	if err != nil || stat.Size() == 0 {
 		_ = f.Close()
 		return nil, ErrMissing
 	}
-	return localContent{f, at.Size()}, nil
+	return localContent{f, stat.Size()}, nil
 }
 
 // find returns a stored recording of this worker, or of another one with the same owner.

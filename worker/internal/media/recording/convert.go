@@ -133,11 +133,11 @@ func (s *Service) encodeMP4(ctx context.Context, video Content, out *os.File) er
 	if err != nil {
 		return err
 	}
-	read, in, err := os.Pipe()
+	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer write.Close()
 	process, err := s.StartProcess(ctx, Command{
 		Program: ffmpeg, Args: mp4Arguments(), In: read, Out: out, MaxOutput: maxGrowth*video.Size() + minOutput,
 	})
@@ -146,8 +146,8 @@ func (s *Service) encodeMP4(ctx context.Context, video Content, out *os.File) er
 		return err
 	}
 	defer context.AfterFunc(ctx, process.Kill)() // which ends the copy
-	_, copied := io.Copy(in, video)
-	_ = in.Close()
+	_, copied := io.Copy(write, video)
+	_ = write.Close()
 	<-process.Done()
 	return errors.Join(copied, process.Err(), ctx.Err())
 }
@@ -162,16 +162,16 @@ func mp4Arguments() []string {
 }
 
 // addMP4 adds a converted video to a stored recording. Error: ErrStore.
-func (s *Store) addMP4(ctx context.Context, session uuid.UUID, from *os.File) error {
+func (s *Store) addMP4(ctx context.Context, session uuid.UUID, video *os.File) error {
 	owner, _, err := s.find(ctx, session)
 	if err != nil {
 		return err
 	}
-	if _, err := from.Seek(0, io.SeekStart); err != nil {
+	if _, err := video.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("%w: %w", ErrConversion, err)
 	}
 	options := &blob.WriterOptions{ContentType: contentTypes[MP4Name], MaxConcurrency: 1}
-	if err := s.Bucket.Upload(ctx, owner.object(session, MP4Name), from, options); err != nil {
+	if err := s.Bucket.Upload(ctx, owner.object(session, MP4Name), video, options); err != nil {
 		return fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	return nil

@@ -64,7 +64,7 @@ type StartProcess func(ctx context.Context, c Command) (Process, error)
 // encoder is an ffmpeg process that writes a video.
 type encoder struct {
 	Process
-	in     *os.File
+	input  *os.File
 	size   image.Point // of all raw pictures
 	jpeg   bool
 	fitted []byte
@@ -81,17 +81,17 @@ func (r *recorder) startEncoder(ctx context.Context, path string, first Picture)
 		return nil, err
 	}
 	defer out.Close()
-	read, in, err := os.Pipe()
+	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer read.Close()
 	// Fewer switches between the processes for a raw picture of megabytes; an unprivileged worker may be refused.
 	_, _ = unix.FcntlInt(read.Fd(), unix.F_SETPIPE_SZ, pipeSize)
-	e := &encoder{in: in, size: first.Size, jpeg: first.JPEG}
+	e := &encoder{input: write, size: first.Size, jpeg: first.JPEG}
 	ctx = context.WithoutCancel(ctx) // the browser may have ended, but the video must have its last picture
 	if e.Process, err = r.subject.StartProcess(ctx, Command{Program: ffmpeg, Args: arguments(first), In: read, Out: out}); err != nil {
-		_ = in.Close()
+		_ = write.Close()
 		return nil, err
 	}
 	return e, nil
@@ -114,11 +114,11 @@ func arguments(first Picture) []string {
 }
 
 // videoSize returns the size of a video: at most MaxWidth wide, and even.
-func videoSize(of image.Point) image.Point {
-	if of.X > MaxWidth {
-		of = image.Pt(MaxWidth, of.Y*MaxWidth/of.X)
+func videoSize(p image.Point) image.Point {
+	if p.X > MaxWidth {
+		p = image.Pt(MaxWidth, p.Y*MaxWidth/p.X)
 	}
-	return image.Pt(max(of.X&^1, 2), max(of.Y&^1, 2))
+	return image.Pt(max(p.X&^1, 2), max(p.Y&^1, 2))
 }
 
 // write gives the encoder a frame.
@@ -127,10 +127,10 @@ func (e *encoder) write(p Picture) error {
 	if !e.jpeg && p.Size != e.size {
 		data = e.fit(p)
 	}
-	if err := e.in.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := e.input.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	_, err := e.in.Write(data)
+	_, err := e.input.Write(data)
 	return err
 }
 
@@ -146,7 +146,7 @@ func (e *encoder) fit(p Picture) []byte {
 
 // finish ends the video and the process.
 func (e *encoder) finish() error {
-	_ = e.in.Close()
+	_ = e.input.Close()
 	select {
 	case <-e.Done():
 		return e.Err()

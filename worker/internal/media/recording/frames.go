@@ -59,11 +59,11 @@ func (r *recorder) writeFrames(ctx context.Context, s *screen, w *frameWriter) e
 		if !changed {
 			continue
 		}
-		p, last = now.Picture, now.at
+		p, last = now.Picture, now.shownAt
 		if p.Size == previous.Size && p.JPEG == previous.JPEG && bytes.Equal(p.Data, previous.Data) {
 			continue
 		}
-		if err := w.add(p, now.at); err != nil {
+		if err := w.add(p, now.shownAt); err != nil {
 			return err
 		}
 		p, previous = previous, p
@@ -93,7 +93,7 @@ func newFrameWriter(dir string, began time.Time) (_ *frameWriter, err error) {
 
 // add writes a picture. The index never names a frame that is not written, also if the
 // worker is killed.
-func (w *frameWriter) add(p Picture, at time.Time) error {
+func (w *frameWriter) add(p Picture, shownAt time.Time) error {
 	data := p.Data
 	if !p.JPEG {
 		var err error
@@ -107,7 +107,7 @@ func (w *frameWriter) add(p Picture, at time.Time) error {
 	}
 	w.count++
 	line, err := json.Marshal(Frame{
-		AtMs: max(at.Sub(w.began).Milliseconds(), 0), At: at.UTC(), File: fmt.Sprintf("%06d.jpg", w.count), Width: size.Width, Height: size.Height, Bytes: len(data),
+		AtMs: max(shownAt.Sub(w.began).Milliseconds(), 0), At: shownAt.UTC(), File: fmt.Sprintf("%06d.jpg", w.count), Width: size.Width, Height: size.Height, Bytes: len(data),
 	})
 	if err != nil {
 		return err

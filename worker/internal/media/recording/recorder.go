@@ -29,9 +29,9 @@ type recorder struct {
 	info Info
 }
 
-func newRecorder(s *Service, of Subject) *recorder {
-	return &recorder{service: s, subject: of, ended: make(chan struct{}), info: Info{
-		Video: of.Pictures != nil && of.Video, Frames: of.Pictures != nil && of.Frames, Events: of.Events != nil, State: Running, StartedAt: time.Now(),
+func newRecorder(s *Service, subject Subject) *recorder {
+	return &recorder{service: s, subject: subject, ended: make(chan struct{}), info: Info{
+		Video: subject.Pictures != nil && subject.Video, Frames: subject.Pictures != nil && subject.Frames, Events: subject.Events != nil, State: Running, StartedAt: time.Now(),
 	}}
 }
 

@@ -54,7 +54,7 @@ type Service struct {
 
 	mu          sync.Mutex
 	closed      bool
-	known       map[uuid.UUID]*recorder   // of this service, until the directory is removed
+	recorders   map[uuid.UUID]*recorder   // of this service, until the directory is removed
 	conversions map[uuid.UUID]*conversion // until they have ended
 }
 
@@ -66,7 +66,7 @@ func New(o Options) *Service {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	s := &Service{Options: o, converting: make(chan struct{}, 1), known: map[uuid.UUID]*recorder{}, conversions: map[uuid.UUID]*conversion{}}
+	s := &Service{Options: o, converting: make(chan struct{}, 1), recorders: map[uuid.UUID]*recorder{}, conversions: map[uuid.UUID]*conversion{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.Store != nil {
 		s.Store.resume(func(session uuid.UUID) (string, Info, bool) {
@@ -88,11 +88,11 @@ func (s *Service) Close() {
 }
 
 // Start starts to record, in the background. A session has one recording. Error: ErrExists.
-func (s *Service) Start(of Subject) error {
-	if _, ok := s.Info(of.Session); ok {
+func (s *Service) Start(subject Subject) error {
+	if _, ok := s.Info(subject.Session); ok {
 		return ErrExists
 	}
-	r := newRecorder(s, of)
+	r := newRecorder(s, subject)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(s.ctx)
 	if err := s.add(r); err != nil {
@@ -100,11 +100,11 @@ func (s *Service) Start(of Subject) error {
 	}
 	err := r.save()
 	if err == nil && s.Store != nil {
-		err = s.Store.begin(of.Session, of.Owner)
+		err = s.Store.begin(subject.Session, subject.Owner)
 	}
 	if err != nil {
 		s.mu.Lock()
-		delete(s.known, of.Session)
+		delete(s.recorders, subject.Session)
 		s.mu.Unlock()
 		close(r.ended)
 		r.stop()
@@ -127,10 +127,10 @@ func (s *Service) add(r *recorder) error {
 		return errClosed
 	}
 	s.forgetRemoved()
-	if s.known[r.subject.Session] != nil {
+	if s.recorders[r.subject.Session] != nil {
 		return ErrExists
 	}
-	s.known[r.subject.Session] = r
+	s.recorders[r.subject.Session] = r
 	s.work.Add(1)
 	return nil
 }
@@ -139,7 +139,7 @@ func (s *Service) add(r *recorder) error {
 // recorded, or that of ctx.
 func (s *Service) Stop(ctx context.Context, session uuid.UUID) (Info, error) {
 	s.mu.Lock()
-	r := s.known[session]
+	r := s.recorders[session]
 	s.mu.Unlock()
 	if r == nil || r.current().State != Running {
 		return Info{}, ErrNone
@@ -155,9 +155,9 @@ func (s *Service) Stop(ctx context.Context, session uuid.UUID) (Info, error) {
 
 // forgetRemoved forgets the recordings that were removed. The caller holds the lock.
 func (s *Service) forgetRemoved() {
-	for session := range s.known {
+	for session := range s.recorders {
 		if _, ok := s.Dir(session); !ok {
-			delete(s.known, session)
+			delete(s.recorders, session)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 		return Info{}, false
 	}
 	s.mu.Lock()
-	r := s.known[session]
+	r := s.recorders[session]
 	s.mu.Unlock()
 	if r != nil {
 		return r.current(), true
@@ -214,8 +214,8 @@ func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 // size returns the bytes of a recording.
 func size(dir string) (bytes int64) {
 	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName} {
-		if at, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			bytes += at.Size()
+		if stat, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			bytes += stat.Size()
 		}
 	}
 	return bytes

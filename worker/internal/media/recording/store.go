@@ -167,8 +167,8 @@ func (s *Store) Close(ctx context.Context) {
 		case <-ctx.Done():
 			s.cancel()
 			<-done
-			if left := s.Unstored(); left > 0 {
-				s.Log.Warn("recordings are not stored yet: the next start of this worker continues", "recordings", left)
+			if remaining := s.Unstored(); remaining > 0 {
+				s.Log.Warn("recordings are not stored yet: the next start of this worker continues", "recordings", remaining)
 			}
 			return
 		case <-report.C:

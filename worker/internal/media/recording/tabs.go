@@ -13,12 +13,12 @@ func NewTabs(add func(Event)) *Tabs { return &Tabs{add: add, addresses: map[stri
 
 // Seen records that a tab has an address.
 func (t *Tabs) Seen(id, address string) {
-	known, open := t.addresses[id]
+	previous, open := t.addresses[id]
 	t.addresses[id] = address
 	if !open {
 		t.add(Event{At: time.Now(), Kind: TabOpened, TargetID: id})
 	}
-	if address != known && address != "" && (open || address != "about:blank") {
+	if address != previous && address != "" && (open || address != "about:blank") {
 		t.add(Event{At: time.Now(), Kind: Navigation, TargetID: id, URL: address})
 	}
 }

@@ -100,34 +100,34 @@ func (s *Store) upload(ctx context.Context, session uuid.UUID, owner Owner, dir 
 	if _, err := os.Stat(filepath.Join(dir, infoName)); err != nil {
 		return 0, err
 	}
-	var sent atomic.Int64
-	defer s.reportProgress(ctx, session, &sent, info.Bytes)()
+	var progress atomic.Int64
+	defer s.reportProgress(ctx, session, &progress, info.Bytes)()
 	for _, name := range info.files() {
 		f, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) { // there was nothing to record
 			continue
 		}
 		if err != nil {
-			return sent.Load(), err
+			return progress.Load(), err
 		}
-		err = s.Bucket.Upload(ctx, owner.object(session, name), &countingReader{f, &sent}, &blob.WriterOptions{ContentType: contentTypes[name], MaxConcurrency: 1})
+		err = s.Bucket.Upload(ctx, owner.object(session, name), &countingReader{f, &progress}, &blob.WriterOptions{ContentType: contentTypes[name], MaxConcurrency: 1})
 		_ = f.Close()
 		if err != nil {
-			return sent.Load(), fmt.Errorf("store %s: %w", name, err)
+			return progress.Load(), fmt.Errorf("store %s: %w", name, err)
 		}
 	}
 	raw, err := json.Marshal(description{Info: info, Session: session, Access: owner.Access, Expires: info.EndedAt.Add(s.Retention)})
 	if err != nil {
-		return sent.Load(), err
+		return progress.Load(), err
 	}
 	if err := s.Bucket.WriteAll(ctx, owner.object(session, infoName), raw, &blob.WriterOptions{ContentType: "application/json"}); err != nil {
-		return sent.Load(), fmt.Errorf("store %s: %w", infoName, err)
+		return progress.Load(), fmt.Errorf("store %s: %w", infoName, err)
 	}
-	return sent.Load(), nil
+	return progress.Load(), nil
 }
 
 // reportProgress logs the progress of an upload until stop is called.
-func (s *Store) reportProgress(ctx context.Context, session uuid.UUID, sent *atomic.Int64, total int64) (stop func()) {
+func (s *Store) reportProgress(ctx context.Context, session uuid.UUID, progress *atomic.Int64, total int64) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -137,7 +137,7 @@ func (s *Store) reportProgress(ctx context.Context, session uuid.UUID, sent *ato
 		for {
 			select {
 			case <-ticker.C:
-				s.Log.Info("storing a recording", "sessionId", session, "sentBytes", sent.Load(), "bytes", total)
+				s.Log.Info("storing a recording", "sessionId", session, "sentBytes", progress.Load(), "bytes", total)
 			case <-ctx.Done():
 				return
 			}
@@ -162,14 +162,14 @@ func (c *countingReader) Read(p []byte) (int, error) {
 // resume continues the uploads of an earlier worker. info describes what is on the disk.
 func (s *Store) resume(local func(session uuid.UUID) (dir string, info Info, ok bool)) {
 	s.mu.Lock()
-	var left []uuid.UUID
+	var sessions []uuid.UUID
 	for session, e := range s.entries {
 		if e.StoredAt.IsZero() {
-			left = append(left, session)
+			sessions = append(sessions, session)
 		}
 	}
 	s.mu.Unlock()
-	for _, session := range left {
+	for _, session := range sessions {
 		dir, info, ok := local(session)
 		if !ok {
 			s.Log.Warn("a recording of an earlier worker is not stored: it is not on the disk any more", "sessionId", session)

@@ -38,21 +38,21 @@ const maxWaiting = 5
 // shownPicture is a picture, and the time when the browser showed it.
 type shownPicture struct {
 	Picture
-	at time.Time
+	shownAt time.Time
 }
 
 // screen holds the latest pictures in the order of their times, so that a slow encoder never
 // delays the browser.
 type screen struct {
-	limit int           // of pictures
-	shown chan struct{} // closed with the first picture
+	limit      int           // of pictures
+	hasPicture chan struct{} // closed with the first picture
 
 	mu       sync.Mutex
 	pictures []shownPicture
 	spare    []byte // memory of a picture that was removed
 }
 
-func newScreen(limit int) *screen { return &screen{limit: limit, shown: make(chan struct{})} }
+func newScreen(limit int) *screen { return &screen{limit: limit, hasPicture: make(chan struct{})} }
 
 // show stores a copy of a picture.
 func (s *screen) show(p Picture) {
@@ -63,7 +63,7 @@ func (s *screen) show(p Picture) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	if len(s.pictures) == 0 {
-		close(s.shown)
+		close(s.hasPicture)
 	} else if len(s.pictures) == s.limit {
 		s.remove(s.briefest(now))
 	}
@@ -77,9 +77,9 @@ func (s *screen) briefest(now time.Time) int {
 	for i, p := range s.pictures {
 		until := now
 		if i+1 < len(s.pictures) {
-			until = s.pictures[i+1].at
+			until = s.pictures[i+1].shownAt
 		}
-		if d := until.Sub(p.at); d < shortest {
+		if d := until.Sub(p.shownAt); d < shortest {
 			least, shortest = i, d
 		}
 	}
@@ -94,13 +94,13 @@ func (s *screen) remove(i int) {
 // copyAt returns a copy of the picture that the browser showed at a time, or of the first one if
 // that is later. It removes the pictures before it. p is the picture of the last call: it is
 // returned if it is still the right one, and its memory is used again.
-func (s *screen) copyAt(at time.Time, p shownPicture) shownPicture {
+func (s *screen) copyAt(moment time.Time, p shownPicture) shownPicture {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.pictures) > 1 && !s.pictures[1].at.After(at) {
+	for len(s.pictures) > 1 && !s.pictures[1].shownAt.After(moment) {
 		s.remove(0)
 	}
-	if p.at.Equal(s.pictures[0].at) {
+	if p.shownAt.Equal(s.pictures[0].shownAt) {
 		return p
 	}
 	return s.pictures[0].copy(p.Data)
@@ -111,7 +111,7 @@ func (s *screen) copyAt(at time.Time, p shownPicture) shownPicture {
 func (s *screen) copyAfter(last time.Time, buffer []byte) (shownPicture, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pictures) == 0 || !s.pictures[len(s.pictures)-1].at.After(last) {
+	if len(s.pictures) == 0 || !s.pictures[len(s.pictures)-1].shownAt.After(last) {
 		return shownPicture{}, false
 	}
 	return s.pictures[len(s.pictures)-1].copy(buffer), true
@@ -126,10 +126,10 @@ func (p shownPicture) copy(buffer []byte) shownPicture {
 // latest picture is repeated while nothing changes. It returns why the video has failed.
 func (r *recorder) recordVideo(ctx context.Context, s *screen) Reason {
 	select {
-	case <-s.shown:
+	case <-s.hasPicture:
 	case <-ctx.Done():
 		select {
-		case <-s.shown:
+		case <-s.hasPicture:
 		default:
 			return NoPicture
 		}
@@ -166,11 +166,11 @@ func (r *recorder) encode(ctx context.Context, e *encoder, s *screen) error {
 			r.countDropped(due - written - 1)
 		}
 		for ; written < due; written++ {
-			at := now
+			moment := now
 			if written < due-1 {
-				at = began.Add(time.Duration(written) * frameTime)
+				moment = began.Add(time.Duration(written) * frameTime)
 			}
-			p = s.copyAt(at, p)
+			p = s.copyAt(moment, p)
 			if err := e.write(p.Picture); err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ type Frame struct {
 func Capture(ctx context.Context, up *Upstream, jpeg bool, interval time.Duration, show func(Frame)) error {
 	defer func() { _ = up.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = up.conn.Close() })()
-	c := &capture{in: bufio.NewReaderSize(up.conn, 64<<10)}
+	c := &capture{input: bufio.NewReaderSize(up.conn, 64<<10)}
 	c.resize(image.Pt(int(binary.BigEndian.Uint16(up.init)), int(binary.BigEndian.Uint16(up.init[2:]))))
 	encoding := int32(encRaw)
 	if jpeg {
@@ -55,7 +55,7 @@ func Capture(ctx context.Context, up *Upstream, jpeg bool, interval time.Duratio
 
 // capture is a viewer that stores pictures.
 type capture struct {
-	in      *bufio.Reader
+	input   *bufio.Reader
 	size    image.Point
 	pixels  []byte
 	partial bool // the display was sent once, changes suffice
@@ -87,7 +87,7 @@ func (c *capture) request() []byte {
 // update reads messages until an update has been read.
 func (c *capture) update(show func(Frame)) error {
 	for {
-		kind, err := c.in.ReadByte()
+		kind, err := c.input.ReadByte()
 		if err != nil {
 			return err
 		}
@@ -109,35 +109,35 @@ func (c *capture) update(show func(Frame)) error {
 }
 
 // skip skips a message whose header ends with the number of its items.
-func (c *capture) skip(header, at int, item int64) error {
-	m, err := readMessage(c.in, header)
+func (c *capture) skip(header, offset int, item int64) error {
+	m, err := readMessage(c.input, header)
 	if err != nil {
 		return err
 	}
 	var count int64
-	if header-at == 4 {
-		count = int64(int32(binary.BigEndian.Uint32(m[at:])))
+	if header-offset == 4 {
+		count = int64(int32(binary.BigEndian.Uint32(m[offset:])))
 	} else {
-		count = int64(binary.BigEndian.Uint16(m[at:]))
+		count = int64(binary.BigEndian.Uint16(m[offset:]))
 	}
-	_, err = io.CopyN(io.Discard, c.in, max(count, -count)*item)
+	_, err = io.CopyN(io.Discard, c.input, max(count, -count)*item)
 	return err
 }
 
 // rectangles reads the rectangles of an update.
 func (c *capture) rectangles(show func(Frame)) error {
-	header, err := readMessage(c.in, 3)
+	header, err := readMessage(c.input, 3)
 	if err != nil {
 		return err
 	}
 	drawn := false
 	for range binary.BigEndian.Uint16(header[1:]) {
-		m, err := readMessage(c.in, 12)
+		m, err := readMessage(c.input, 12)
 		if err != nil {
 			return err
 		}
-		at := func(i int) int { return int(binary.BigEndian.Uint16(m[i:])) }
-		area := image.Rect(at(0), at(2), at(0)+at(4), at(2)+at(6))
+		field := func(i int) int { return int(binary.BigEndian.Uint16(m[i:])) }
+		area := image.Rect(field(0), field(2), field(0)+field(4), field(2)+field(6))
 		switch encoding := int32(binary.BigEndian.Uint32(m[8:])); encoding {
 		case encDesktopSize:
 			if area.Dx() > maxCaptured || area.Dy() > maxCaptured {
@@ -172,8 +172,8 @@ func (c *capture) raw(area image.Rectangle) error {
 		return fmt.Errorf("the rectangle %v is outside of the display", area)
 	}
 	for y := area.Min.Y; y < area.Max.Y; y++ {
-		from := 4 * (y*c.size.X + area.Min.X)
-		if _, err := io.ReadFull(c.in, c.pixels[from:from+4*area.Dx()]); err != nil {
+		start := 4 * (y*c.size.X + area.Min.X)
+		if _, err := io.ReadFull(c.input, c.pixels[start:start+4*area.Dx()]); err != nil {
 			return err
 		}
 	}
@@ -182,12 +182,12 @@ func (c *capture) raw(area image.Rectangle) error {
 
 // jpeg reads a JPEG of the whole display.
 func (c *capture) jpeg(area image.Rectangle, show func(Frame)) error {
-	if kind, err := c.in.ReadByte(); err != nil || kind != 0x90 {
+	if kind, err := c.input.ReadByte(); err != nil || kind != 0x90 {
 		return fmt.Errorf("unknown compression %#x: %w", kind, err)
 	}
 	length := 0
 	for shift := 0; shift <= 14; shift += 7 {
-		b, err := c.in.ReadByte()
+		b, err := c.input.ReadByte()
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (c *capture) jpeg(area image.Rectangle, show func(Frame)) error {
 			break
 		}
 	}
-	data, err := readMessage(c.in, length)
+	data, err := readMessage(c.input, length)
 	if err == nil {
 		show(Frame{JPEG: true, Size: area.Size(), Data: data})
 	}

@@ -64,57 +64,57 @@ func (v *clientState) preferences() (format pixelFormat, resizes, tight bool) {
 // readMessages reads the client's messages until the connection ends or a message is
 // invalid. It passes input to give, and waits neither for pictures nor for the page.
 func (v *clientState) readMessages(conn io.Reader, give func(message any)) {
-	in := bufio.NewReader(conn)
-	for v.next(in, give) == nil {
+	input := bufio.NewReader(conn)
+	for v.next(input, give) == nil {
 		continue
 	}
 }
 
-func (v *clientState) next(in *bufio.Reader, give func(message any)) error {
-	kind, err := in.ReadByte()
+func (v *clientState) next(input *bufio.Reader, give func(message any)) error {
+	kind, err := input.ReadByte()
 	if err != nil {
 		return err
 	}
 	switch kind {
 	case setPixelFormat:
-		return v.setFormat(in)
+		return v.setFormat(input)
 	case setEncodings:
-		return v.setEncodings(in)
+		return v.setEncodings(input)
 	case updateRequest:
-		return v.request(in)
+		return v.request(input)
 	case pointerEvent:
-		m, err := readMessage(in, 5)
+		m, err := readMessage(input, 5)
 		if err == nil {
 			give(pointerMessage{m[0], binary.BigEndian.Uint16(m[1:]), binary.BigEndian.Uint16(m[3:])})
 		}
 		return err
 	case keyEvent:
-		m, err := readMessage(in, 7)
+		m, err := readMessage(input, 7)
 		if err == nil {
 			give(keyMessage{m[0] != 0, binary.BigEndian.Uint32(m[3:])})
 		}
 		return err
 	case clientCutText:
-		return v.cutText(in, give)
+		return v.cutText(input, give)
 	case continuousUpdates:
-		_, err := readMessage(in, 9)
+		_, err := readMessage(input, 9)
 		return err
 	case clientFence:
-		m, err := readMessage(in, 8)
+		m, err := readMessage(input, 8)
 		if err == nil {
-			_, err = readMessage(in, int(m[7]))
+			_, err = readMessage(input, int(m[7]))
 		}
 		return err
 	case qemuMessage: // a QEMU key event, which the server did not announce
-		_, err := readMessage(in, 11)
+		_, err := readMessage(input, 11)
 		return err
 	default:
 		return protocolErrorf("unknown message type %d", kind)
 	}
 }
 
-func (v *clientState) setFormat(in io.Reader) error {
-	m, err := readMessage(in, 19)
+func (v *clientState) setFormat(input io.Reader) error {
+	m, err := readMessage(input, 19)
 	if err != nil {
 		return err
 	}
@@ -128,12 +128,12 @@ func (v *clientState) setFormat(in io.Reader) error {
 	return nil
 }
 
-func (v *clientState) setEncodings(in io.Reader) error {
-	m, err := readMessage(in, 3)
+func (v *clientState) setEncodings(input io.Reader) error {
+	m, err := readMessage(input, 3)
 	if err != nil {
 		return err
 	}
-	list, err := readMessage(in, 4*int(binary.BigEndian.Uint16(m[1:])))
+	list, err := readMessage(input, 4*int(binary.BigEndian.Uint16(m[1:])))
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (v *clientState) setEncodings(in io.Reader) error {
 }
 
 // request reads an update request. The server always sends the complete picture.
-func (v *clientState) request(in io.Reader) error {
-	m, err := readMessage(in, 9)
+func (v *clientState) request(input io.Reader) error {
+	m, err := readMessage(input, 9)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ type outgoingClipboard struct {
 }
 
 // setExtended records whether the client supports the extended form.
-func (c *outgoingClipboard) setExtended(on bool) {
-	c.announce = on && !c.extended
-	c.extended = on
+func (c *outgoingClipboard) setExtended(extended bool) {
+	c.announce = extended && !c.extended
+	c.extended = extended
 }
 
 // messages returns the messages that are due. Clients with the extended form request the
@@ -100,20 +100,20 @@ func (v *clientState) clipboardMessages() []byte {
 
 // cutText reads a message about the client's clipboard: text in the plain form, Latin-1, or
 // a request in the extended form. Without its announcement, clients send no other.
-func (v *clientState) cutText(in io.Reader, give func(message any)) error {
-	m, err := readMessage(in, 7)
+func (v *clientState) cutText(input io.Reader, give func(message any)) error {
+	m, err := readMessage(input, 7)
 	if err != nil {
 		return err
 	}
 	length := int64(int32(binary.BigEndian.Uint32(m[3:])))
 	if length < 0 {
-		return v.extendedCutText(in, -length)
+		return v.extendedCutText(input, -length)
 	}
 	if length > maxClipboard {
-		_, err := io.CopyN(io.Discard, in, length)
+		_, err := io.CopyN(io.Discard, input, length)
 		return err
 	}
-	raw, err := readMessage(in, int(length))
+	raw, err := readMessage(input, int(length))
 	if err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ func (v *clientState) cutText(in io.Reader, give func(message any)) error {
 }
 
 // extendedCutText reads a message in the extended form, of length bytes.
-func (v *clientState) extendedCutText(in io.Reader, length int64) error {
-	flags, err := readMessage(in, int(min(length, 4)))
+func (v *clientState) extendedCutText(input io.Reader, length int64) error {
+	flags, err := readMessage(input, int(min(length, 4)))
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,6 @@ func (v *clientState) extendedCutText(in io.Reader, length int64) error {
 		v.mu.Unlock()
 		v.wake()
 	}
-	_, err = io.CopyN(io.Discard, in, length-int64(len(flags)))
+	_, err = io.CopyN(io.Discard, input, length-int64(len(flags)))
 	return err
 }

@@ -56,7 +56,7 @@ type copyWatch struct {
 
 // copyText dispatches a key that copies. It sends what the key has copied to the client,
 // unless that is larger than the limit, which the display of a headful browser has too.
-func (h *inputDispatcher) copyText(ctx context.Context, in keys.Input) {
+func (h *inputDispatcher) copyText(ctx context.Context, input keys.Input) {
 	const method = "Input.dispatchKeyEvent"
 	t := h.currentTarget()
 	if t == nil {
@@ -67,7 +67,7 @@ func (h *inputDispatcher) copyText(ctx context.Context, in keys.Input) {
 	w := &copyWatch{tab: t.tab, conn: t.tab.conn}
 	defer w.close()
 	err := w.start(within)
-	h.call(ctx, method, in)
+	h.call(ctx, method, input)
 	if err != nil {
 		return // the page is busy or has ended
 	}

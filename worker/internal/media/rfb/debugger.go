@@ -74,9 +74,9 @@ func (d *debugger) activePage(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// watchActivePage sends the page to show to shown, periodically and on poke, until
+// watchActivePage sends the page to show to pages, periodically and on poke, until
 // ctx ends or the browser has ended.
-func (d *debugger) watchActivePage(ctx context.Context, shown chan<- string, poke <-chan struct{}) {
+func (d *debugger) watchActivePage(ctx context.Context, pages chan<- string, poke <-chan struct{}) {
 	pace := time.NewTicker(pageInterval)
 	defer pace.Stop()
 	for failures := 0; failures < maxListFailures; {
@@ -96,7 +96,7 @@ func (d *debugger) watchActivePage(ctx context.Context, shown chan<- string, pok
 		}
 		failures = 0
 		select {
-		case shown <- id:
+		case pages <- id:
 		case <-ctx.Done():
 			return
 		}

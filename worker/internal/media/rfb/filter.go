@@ -148,14 +148,14 @@ func (f *filter) encodings() error {
 	if err := f.read(4 + 4*count); err != nil {
 		return err
 	}
-	kept := f.buf[:4]
+	list := f.buf[:4]
 	for part := range slices.Chunk(f.buf[4:], 4) {
 		if f.allows(int32(binary.BigEndian.Uint32(part))) {
-			kept = append(kept, part...) // overwrites only bytes that were already read
+			list = append(list, part...) // overwrites only bytes that were already read
 		}
 	}
-	binary.BigEndian.PutUint16(kept[2:], uint16((len(kept)-4)/4))
-	f.buf = kept
+	binary.BigEndian.PutUint16(list[2:], uint16((len(list)-4)/4))
+	f.buf = list
 	return f.write()
 }
 

@@ -21,9 +21,9 @@ const (
 // target is the page that receives input, and the geometry of the client's
 // picture of it.
 type target struct {
-	tab     *tab
-	metrics metrics
-	from    image.Point // the size of the framebuffer
+	tab         *tab
+	metrics     metrics
+	framebuffer image.Point // the size of the framebuffer
 }
 
 // inputDispatcher converts a viewer's keys, pointer and clipboard to CDP input
@@ -47,7 +47,7 @@ type inputDispatcher struct {
 }
 
 func newInputDispatcher(sendText func(string)) *inputDispatcher {
-	return &inputDispatcher{queue: make(chan any, inputQueueSize), sendText: sendText, keys: keyboard{held: make(map[uint32]bool)}}
+	return &inputDispatcher{queue: make(chan any, inputQueueSize), sendText: sendText, keys: keyboard{keysyms: make(map[uint32]bool)}}
 }
 
 // setTarget sets the page that receives input; nil for none.
@@ -171,8 +171,8 @@ func (h *inputDispatcher) dispatchPointer(ctx context.Context, m pointerMessage)
 		h.buttons = m.buttons
 		return
 	}
-	x := float64(m.x) * t.metrics.DeviceWidth / float64(t.from.X)
-	y := float64(m.y)*t.metrics.DeviceHeight/float64(t.from.Y) - t.metrics.OffsetTop
+	x := float64(m.x) * t.metrics.DeviceWidth / float64(t.framebuffer.X)
+	y := float64(m.y)*t.metrics.DeviceHeight/float64(t.framebuffer.Y) - t.metrics.OffsetTop
 	changed, was := m.buttons^h.buttons, h.buttons
 	if x != h.x || y != h.y || changed == 0 {
 		h.x, h.y = x, y
@@ -197,9 +197,9 @@ func (h *inputDispatcher) dispatchPointer(ctx context.Context, m pointerMessage)
 	}
 }
 
-func (h *inputDispatcher) dispatchMouse(ctx context.Context, in mouseInput) {
-	in.X, in.Y, in.Modifiers = h.x, h.y, h.keys.modifiers()
-	h.call(ctx, "Input.dispatchMouseEvent", in)
+func (h *inputDispatcher) dispatchMouse(ctx context.Context, input mouseInput) {
+	input.X, input.Y, input.Modifiers = h.x, h.y, h.keys.modifiers()
+	h.call(ctx, "Input.dispatchMouseEvent", input)
 }
 
 // countClick distinguishes single, double and triple clicks.
@@ -215,13 +215,13 @@ func (h *inputDispatcher) countClick() {
 }
 
 func buttonMask(mask uint8) int {
-	held := 0
+	buttons := 0
 	for _, b := range mouseButtons {
 		if mask&b.mask != 0 {
-			held |= b.cdp
+			buttons |= b.cdp
 		}
 	}
-	return held
+	return buttons
 }
 
 func firstButton(mask uint8) string {
@@ -235,12 +235,12 @@ func firstButton(mask uint8) string {
 
 // dispatchKey sends a key event, or inserts the client's clipboard.
 func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
-	in := h.keys.keyInput(m)
-	if m.down && in.Modifiers == keys.Control {
-		switch in.Code {
+	input := h.keys.keyInput(m)
+	if m.down && input.Modifiers == keys.Control {
+		switch input.Code {
 		case "KeyC", "KeyX", "Insert":
 			h.clipboard = ""
-			h.copyText(ctx, in)
+			h.copyText(ctx, input)
 			return
 		case "KeyV":
 			if h.clipboard != "" {
@@ -249,5 +249,5 @@ func (h *inputDispatcher) dispatchKey(ctx context.Context, m keyMessage) {
 			}
 		}
 	}
-	h.call(ctx, "Input.dispatchKeyEvent", in)
+	h.call(ctx, "Input.dispatchKeyEvent", input)
 }

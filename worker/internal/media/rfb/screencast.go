@@ -231,7 +231,7 @@ func (s *screencast) sendUpdate() error {
 	}
 	s.unsent = false
 	if s.tab != nil && s.picture.tab == s.tab {
-		s.input.setTarget(&target{tab: s.tab, metrics: s.picture.metrics, from: s.size})
+		s.input.setTarget(&target{tab: s.tab, metrics: s.picture.metrics, framebuffer: s.size})
 		return s.tab.acknowledgeFrames(s.ctx)
 	}
 	return nil

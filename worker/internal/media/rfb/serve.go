@@ -25,10 +25,10 @@ func Serve(ctx context.Context, client net.Conn, up *Upstream, access Access, ac
 	}
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	in := bufio.NewReaderSize(client, 4<<10)
-	err := serverHandshake(client, in, up.init)
+	input := bufio.NewReaderSize(client, 4<<10)
+	err := serverHandshake(client, input, up.init)
 	if err == nil {
-		err = relay(client, up, newFilter(in, up.conn, access, acted), end)
+		err = relay(client, up, newFilter(input, up.conn, access, acted), end)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -66,7 +66,7 @@ func copyPicture(client io.Writer, upstream io.Reader) error {
 // serverHandshake performs the server's handshake: version 3.8, no security, and the
 // upstream's ServerInit. The viewer has already been authorized with a token or
 // ticket.
-func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
+func serverHandshake(client net.Conn, input *bufio.Reader, init []byte) error {
 	if err := client.SetDeadline(time.Now().Add(greetTimeout)); err != nil {
 		return fmt.Errorf("%w: %w", ErrClientGone, err)
 	}
@@ -81,7 +81,7 @@ func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
 		if err := writeMessage(client, s.say); err != nil {
 			return err
 		}
-		got, err := readMessage(in, len(s.expect))
+		got, err := readMessage(input, len(s.expect))
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func serverHandshake(client net.Conn, in *bufio.Reader, init []byte) error {
 	if err := writeMessage(client, []byte{0, 0, 0, 0}); err != nil { // the security handshake succeeded
 		return err
 	}
-	if _, err := readMessage(in, 1); err != nil { // the shared flag is ignored: the display is always shared
+	if _, err := readMessage(input, 1); err != nil { // the shared flag is ignored: the display is always shared
 		return err
 	}
 	if err := writeMessage(client, init); err != nil {
