@@ -5,8 +5,8 @@ package cdp
 // run before Runtime.runIfWaitingForDebugger.
 func AutoAttach(wait bool, types ...string) map[string]any {
 	filter := make([]map[string]any, 0, len(types)+1)
-	for _, one := range types {
-		filter = append(filter, map[string]any{"type": one})
+	for _, kind := range types {
+		filter = append(filter, map[string]any{"type": kind})
 	}
 	return map[string]any{
 		"autoAttach": true, "waitForDebuggerOnStart": wait, "flatten": true, "filter": append(filter, map[string]any{"exclude": true}),

@@ -43,8 +43,8 @@ type Event struct {
 
 // Conn is a connection to one browser. It is safe for concurrent use.
 type Conn struct {
-	in  io.ReadCloser
-	out io.WriteCloser
+	input  io.ReadCloser
+	output io.WriteCloser
 
 	outbox chan []byte
 	hold   func() (release func()) // of OnCall
@@ -74,11 +74,11 @@ type request struct {
 	Params    any    `json:"params,omitempty"`
 }
 
-// New starts a connection that reads the browser's messages from in and writes
-// messages to out. The connection owns both.
-func New(in io.ReadCloser, out io.WriteCloser) *Conn {
+// New starts a connection that reads the browser's messages from input and
+// writes messages to output. The connection owns both.
+func New(input io.ReadCloser, output io.WriteCloser) *Conn {
 	c := &Conn{
-		in: in, out: out,
+		input: input, output: output,
 		outbox:  make(chan []byte, 16),
 		hold:    func() func() { return func() {} },
 		done:    make(chan struct{}),
@@ -201,8 +201,8 @@ func (c *Conn) fail(err error) {
 		s.finish(err)
 	}
 	clear(c.subs)
-	c.in.Close()
-	c.out.Close()
+	c.input.Close()
+	c.output.Close()
 }
 
 // readAhead is small because each browser keeps one buffer of this size. Longer
@@ -210,7 +210,7 @@ func (c *Conn) fail(err error) {
 const readAhead = 8 << 10
 
 func (c *Conn) read() {
-	r := bufio.NewReaderSize(c.in, readAhead)
+	r := bufio.NewReaderSize(c.input, readAhead)
 	for {
 		frame, err := readFrame(r)
 		if err != nil {
@@ -265,7 +265,7 @@ func (c *Conn) write() {
 	for {
 		select {
 		case frame := <-c.outbox:
-			if _, err := c.out.Write(frame); err != nil {
+			if _, err := c.output.Write(frame); err != nil {
 				c.fail(fmt.Errorf("%w: write: %w", ErrClosed, err))
 				return
 			}

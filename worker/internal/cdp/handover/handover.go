@@ -83,13 +83,13 @@ type Handover struct {
 	Since  time.Time
 	Until  time.Time // its timeout
 
-	of     *Handovers
-	began  time.Time
-	ctx    context.Context // ends with the handover
-	cancel context.CancelFunc
-	timer  *time.Timer
-	result Result              // set before ctx ends
-	report func(result Result) // of the observer; may be nil
+	handovers *Handovers
+	began     time.Time
+	ctx       context.Context // ends with the handover
+	cancel    context.CancelFunc
+	timer     *time.Timer
+	result    Result              // set before ctx ends
+	report    func(result Result) // of the observer; may be nil
 }
 
 // Ended returns a channel that is closed when the handover has ended.
@@ -104,7 +104,7 @@ func (o *Handover) Result() (result Result, ok bool) {
 }
 
 // Cancel ends the handover unless it has ended.
-func (o *Handover) Cancel() { _ = o.of.end(o, Result{Outcome: Canceled}) }
+func (o *Handover) Cancel() { _ = o.handovers.end(o, Result{Outcome: Canceled}) }
 
 // Handovers are the handovers of one browser, one at a time. Nil has none. It is safe
 // for concurrent use.
@@ -177,16 +177,16 @@ func (h *Handovers) Begin(r Request) (*Handover, error) {
 		return nil, ErrOpen
 	}
 	now := clock.System{}.Now()
-	one := &Handover{Reason: r.Reason, Since: now, Until: now.Add(r.Timeout), of: h, began: time.Now()}
-	one.ctx, one.cancel = context.WithCancel(context.Background())
+	handover := &Handover{Reason: r.Reason, Since: now, Until: now.Add(r.Timeout), handovers: h, began: time.Now()}
+	handover.ctx, handover.cancel = context.WithCancel(context.Background())
 	if h.observe != nil {
-		one.report = h.observe(Handover{Reason: one.Reason, Since: one.Since, Until: one.Until})
+		handover.report = h.observe(Handover{Reason: handover.Reason, Since: handover.Since, Until: handover.Until})
 	}
-	one.timer = time.AfterFunc(r.Timeout, func() { _ = h.end(one, Result{Outcome: TimedOut}) })
-	h.last = one
-	h.open.Store(one)
+	handover.timer = time.AfterFunc(r.Timeout, func() { _ = h.end(handover, Result{Outcome: TimedOut}) })
+	h.last = handover
+	h.open.Store(handover)
 	h.notify()
-	return one, nil
+	return handover, nil
 }
 
 // Finish ends the open handover because the person is done. Error: ErrNone.
@@ -214,21 +214,21 @@ func (h *Handovers) endOpen(r Result) (*Handover, error) {
 }
 
 // end ends a handover. Error: ErrNone if it has ended.
-func (h *Handovers) end(one *Handover, r Result) error {
+func (h *Handovers) end(handover *Handover, r Result) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open.Load() != one {
+	if h.open.Load() != handover {
 		return ErrNone
 	}
-	one.timer.Stop()
-	r.Duration = time.Since(one.began)
-	one.result = r
+	handover.timer.Stop()
+	r.Duration = time.Since(handover.began)
+	handover.result = r
 	h.open.Store(nil)
 	h.notify()
-	if one.report != nil {
-		one.report(r)
+	if handover.report != nil {
+		handover.report(r)
 	}
-	one.cancel()
+	handover.cancel()
 	return nil
 }
 

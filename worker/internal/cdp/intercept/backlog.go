@@ -55,9 +55,9 @@ func (l *backlog) pop() (m wsframe.Message, found recipient, err error) {
 }
 
 // cut removes and returns a part.
-func (l *backlog) cut(from, to int) []byte {
-	part := bytes.Clone(l.raw[from:to])
-	l.raw = slices.Delete(l.raw, from, to)
+func (l *backlog) cut(start, end int) []byte {
+	part := bytes.Clone(l.raw[start:end])
+	l.raw = slices.Delete(l.raw, start, end)
 	return part
 }
 

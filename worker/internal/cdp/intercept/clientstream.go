@@ -49,7 +49,7 @@ type clientStream struct {
 	nextLook  int     // length of unmasked at which an undecided message is looked at again
 	control   []byte  // a control frame, as received
 	out       []byte  // bytes for the browser from the last read
-	held      backlog // what the client has sent during a handover
+	backlog   backlog // what the client has sent during a handover
 
 	hasLeft atomic.Bool // the client has sent a close frame, or what it sends has ended
 }
@@ -59,7 +59,7 @@ func (b *clientStream) process(p []byte) error {
 	b.out = b.out[:0]
 	for len(p) > 0 {
 		if b.atMessageStart() && b.calls.Held() != nil {
-			b.held.add(p)
+			b.backlog.add(p)
 			break
 		}
 		if !b.inPayload {
@@ -142,11 +142,11 @@ func (b *clientStream) readPayload(p []byte) {
 		b.control = append(b.control, p...)
 		return
 	}
-	at := b.offset
+	offset := b.offset
 	for len(p) > 0 {
-		n := b.unmask(p, at)
+		n := b.unmask(p, offset)
 		b.bufferOrForward(p[:n])
-		p, at = p[n:], at+int64(n)
+		p, offset = p[n:], offset+int64(n)
 		switch {
 		case b.recipient == undecided && len(b.unmasked) >= b.nextLook:
 			b.classifyMessage()
@@ -158,7 +158,7 @@ func (b *clientStream) readPayload(p []byte) {
 
 // unmask unmasks as much of p, at this offset of the payload, as is needed next, and
 // returns how much of p is done with.
-func (b *clientStream) unmask(p []byte, at int64) int {
+func (b *clientStream) unmask(p []byte, offset int64) int {
 	n, limit := len(p), 0
 	switch b.recipient {
 	case undecided:
@@ -169,7 +169,7 @@ func (b *clientStream) unmask(p []byte, at int64) int {
 	case forWorker, aboutHandover:
 		limit = min(n, MaxWorkerMessage+1-len(b.unmasked))
 	}
-	b.unmasked = b.frame.Unmask(b.unmasked, p[:limit], at)
+	b.unmasked = b.frame.Unmask(b.unmasked, p[:limit], offset)
 	return n
 }
 
@@ -248,7 +248,7 @@ func (b *clientStream) Run(client *ws.Raw) error {
 		return err
 	}
 	for buffer := newBuffer(); ; {
-		if !b.held.empty() {
+		if !b.backlog.empty() {
 			if err := b.hold(client.Conn, buffer); err != nil {
 				return err
 			}

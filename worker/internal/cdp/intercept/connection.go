@@ -63,12 +63,12 @@ type awaitedCall struct {
 // streams returns the streams of a relay: what the client sends, and what the browser
 // sends.
 func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserStream) {
-	out := &browserStream{conn: client.Conn}
-	n.Reply = out.Send
-	in := &clientStream{browser: browser.Conn, calls: n}
-	out.frames.awaited = n.awaits
-	out.frames.observe = func(message []byte) { out.closeAccepted = n.observe(message) || out.closeAccepted }
-	return in, out
+	output := &browserStream{conn: client.Conn}
+	n.Reply = output.Send
+	input := &clientStream{browser: browser.Conn, calls: n}
+	output.frames.awaited = n.awaits
+	output.frames.observe = func(message []byte) { output.closeAccepted = n.observe(message) || output.closeAccepted }
+	return input, output
 }
 
 // Held returns a context that ends when messages of clients may reach the browser

@@ -19,9 +19,9 @@ var directoryChoice = []byte(`{"k":"directoryUpload","v":true}`)
 
 // refusal is the refused path of a session.
 type refusal struct {
-	session string
-	text    string
-	at      time.Time
+	session   string
+	text      string
+	refusedAt time.Time
 }
 
 // classify finds the recipient from the beginning of a message of this connection.
@@ -30,7 +30,7 @@ func (n *Connection) classify(prefix []byte) recipient {
 	if v != evaluation {
 		return v
 	}
-	if r := n.refused.Load(); r != nil && time.Since(r.at) < refusalLifetime {
+	if r := n.refused.Load(); r != nil && time.Since(r.refusedAt) < refusalLifetime {
 		return intercepted
 	}
 	return forBrowser
@@ -38,7 +38,7 @@ func (n *Connection) classify(prefix []byte) recipient {
 
 // refusePath returns the answer to a call with a path that the browser cannot read.
 func (n *Connection) refusePath(m message, text string) (answer []byte) {
-	n.refused.Store(&refusal{session: m.text("sessionId"), text: text, at: time.Now()})
+	n.refused.Store(&refusal{session: m.text("sessionId"), text: text, refusedAt: time.Now()})
 	return m.refuse(text)
 }
 

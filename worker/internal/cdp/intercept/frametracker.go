@@ -33,22 +33,22 @@ func (t *frameTracker) atMessageBoundary() bool {
 // message boundary in or right after them, or -1 if there is none.
 func (t *frameTracker) process(p []byte) (free int, err error) {
 	free = -1
-	for at := 0; at < len(p); {
+	for offset := 0; offset < len(p); {
 		if t.remaining > 0 {
-			n := min(t.remaining, int64(len(p)-at))
-			t.collect(p[at : at+int(n)])
+			n := min(t.remaining, int64(len(p)-offset))
+			t.collect(p[offset : offset+int(n)])
 			t.remaining -= n
-			at += int(n)
+			offset += int(n)
 		} else {
-			n, err := t.readHeader(p[at:])
+			n, err := t.readHeader(p[offset:])
 			if err != nil {
 				return free, err
 			}
-			at += n
+			offset += n
 		}
 		t.endMessage()
 		if t.atMessageBoundary() {
-			free = at
+			free = offset
 		}
 	}
 	return free, nil

@@ -85,23 +85,23 @@ func (n *Connection) requestHuman(r handover.Request, answer Answer) error {
 	if n.closed {
 		return nil // the client cannot receive the answer
 	}
-	begun, err := n.calls.handovers.Begin(r)
+	active, err := n.calls.handovers.Begin(r)
 	if err != nil {
 		return err
 	}
-	n.requested = begun
+	n.requested = active
 	n.replies.Go(func() {
-		<-begun.Ended()
+		<-active.Ended()
 		n.mu.Lock()
 		closed := n.closed
-		if n.requested == begun {
+		if n.requested == active {
 			n.requested = nil
 		}
 		n.mu.Unlock()
 		if closed {
 			return
 		}
-		if result, _ := begun.Result(); result.Outcome == handover.BrowserEnded {
+		if result, _ := active.Result(); result.Outcome == handover.BrowserEnded {
 			answer.Error = &Error{codeServer, describe(handover.ErrEnded)}
 		} else {
 			answer.Result = humanResult{result.Outcome, result.Seconds(), result.Note}

@@ -31,15 +31,15 @@ func (b *clientStream) atMessageStart() bool { return !b.inPayload && !b.inMessa
 // Control frames and messages to the worker are handled at once.
 func (b *clientStream) hold(client net.Conn, buffer []byte) error {
 	for {
-		if err := b.handleHeld(); err != nil || b.held.empty() {
+		if err := b.handleHeld(); err != nil || b.backlog.empty() {
 			return err
 		}
-		held := b.calls.Held()
-		if held == nil {
-			return b.process(b.held.take())
+		handoverCtx := b.calls.Held()
+		if handoverCtx == nil {
+			return b.process(b.backlog.take())
 		}
-		n, err := b.readHeld(held, client, buffer)
-		b.held.add(buffer[:n])
+		n, err := b.readHeld(handoverCtx, client, buffer)
+		b.backlog.add(buffer[:n])
 		if err != nil && n == 0 {
 			return err
 		}
@@ -50,20 +50,20 @@ func (b *clientStream) hold(client net.Conn, buffer []byte) error {
 // handleHeld handles the control frames of the client and its messages to the worker.
 func (b *clientStream) handleHeld() error {
 	for {
-		m, to, err := b.held.pop()
+		m, recipient, err := b.backlog.pop()
 		switch {
 		case err != nil:
 			return err
-		case to == undecided:
+		case recipient == undecided:
 			return nil
 		case m.Control():
 			b.out = b.out[:0]
 			b.forwardControl(m.Opcode, m.Raw)
 			if m.Opcode == wsframe.Close {
-				b.held.take() // the client does not wait for the answers
+				b.backlog.take() // the client does not wait for the answers
 			}
 			err = b.flush()
-		case to == aboutHandover:
+		case recipient == aboutHandover:
 			err = b.calls.answerHandover(m.Payload())
 		case b.answer != nil:
 			err = b.calls.reply(b.answer(m.Payload()))
@@ -79,12 +79,12 @@ func (b *clientStream) handleHeld() error {
 
 // readHeld reads from the client until the handover ends. Once much is kept, it only
 // waits.
-func (b *clientStream) readHeld(held context.Context, client net.Conn, buffer []byte) (int, error) {
-	if len(b.held.raw) >= maxHeld {
-		return 0, awaitEnd(held, client)
+func (b *clientStream) readHeld(handoverCtx context.Context, client net.Conn, buffer []byte) (int, error) {
+	if len(b.backlog.raw) >= maxHeld {
+		return 0, awaitEnd(handoverCtx, client)
 	}
 	interrupted := make(chan struct{})
-	stop := context.AfterFunc(held, func() {
+	stop := context.AfterFunc(handoverCtx, func() {
 		defer close(interrupted)
 		_ = client.SetReadDeadline(time.Unix(1, 0))
 	})
@@ -101,12 +101,12 @@ func (b *clientStream) readHeld(held context.Context, client net.Conn, buffer []
 
 // awaitEnd waits until a handover ends. It returns io.EOF if the client closes its
 // socket before, which the kernel reports unless its buffer is full.
-func awaitEnd(held context.Context, client net.Conn) error {
+func awaitEnd(handoverCtx context.Context, client net.Conn) error {
 	tick := time.NewTicker(ClosedPoll)
 	defer tick.Stop()
 	for {
 		select {
-		case <-held.Done():
+		case <-handoverCtx.Done():
 			return nil
 		case <-tick.C:
 			if IsClosed(client) {

@@ -55,21 +55,21 @@ type Relay struct {
 	RelayOptions
 	client, browser *ws.Raw
 	connection      *Connection
-	in              *clientStream
-	out             *browserStream
+	input           *clientStream
+	output          *browserStream
 }
 
 // NewRelay returns a Relay, which owns both sockets. The caller must call Run.
 func NewRelay(client, browser *ws.Raw, o RelayOptions) *Relay {
 	r := &Relay{RelayOptions: o, client: client, browser: browser, connection: o.Calls.Connect()}
-	r.in, r.out = r.connection.streams(client, browser)
-	r.in.answer = o.Answer
-	r.in.onClose = func() { _ = browser.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) }
+	r.input, r.output = r.connection.streams(client, browser)
+	r.input.answer = o.Answer
+	r.input.onClose = func() { _ = browser.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) }
 	return r
 }
 
 // HasClientLeft reports whether the client has left, also if the relay has not read that yet.
-func (r *Relay) HasClientLeft() bool { return r.in.hasLeft.Load() || IsClosed(r.client.Conn) }
+func (r *Relay) HasClientLeft() bool { return r.input.hasLeft.Load() || IsClosed(r.client.Conn) }
 
 // directions are the two goroutines of a relay.
 type directions struct {
@@ -84,7 +84,7 @@ func (r *Relay) Run(ctx context.Context) {
 	defer r.connection.Close()
 	present, leave := context.WithCancel(ctx)
 	defer leave()
-	r.out.beforeEnd = func(closeAccepted bool) { r.end(present, closeAccepted) }
+	r.output.beforeEnd = func(closeAccepted bool) { r.end(present, closeAccepted) }
 	stop := func() {}
 	if r.Watch != nil {
 		stop = r.Watch(r.client.Conn)
@@ -92,14 +92,14 @@ func (r *Relay) Run(ctx context.Context) {
 	d := &directions{fromClient: make(chan struct{}), fromBrowser: make(chan struct{})}
 	d.running.Go(func() {
 		defer close(d.fromClient)
-		if d.err = r.in.Run(r.client); !errors.Is(d.err, errBrowserClosed) {
-			r.in.hasLeft.Store(true)
+		if d.err = r.input.Run(r.client); !errors.Is(d.err, errBrowserClosed) {
+			r.input.hasLeft.Store(true)
 			leave()
 		}
 	})
 	d.running.Go(func() {
 		defer close(d.fromBrowser)
-		_ = r.out.Run(r.browser) // either side may disconnect at any time
+		_ = r.output.Run(r.browser) // either side may disconnect at any time
 	})
 	select {
 	case <-d.fromClient:
@@ -123,7 +123,7 @@ func (r *Relay) end(ctx context.Context, closeAccepted bool) (status uint16, rea
 	switch {
 	case closeAccepted:
 		e = CloseAccepted
-	case r.in.hasLeft.Load():
+	case r.input.hasLeft.Load():
 		e = ClientLeft
 	}
 	return r.End(ctx, e)
@@ -149,7 +149,7 @@ func (r *Relay) drain(ctx context.Context, d *directions, status uint16, reason 
 		status, reason = closeStatus(d.err), ""
 	}
 	if status != 0 {
-		r.out.sendClose(status, reason)
+		r.output.sendClose(status, reason)
 	}
 	r.client.CloseWrite()
 	select {

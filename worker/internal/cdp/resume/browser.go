@@ -55,8 +55,8 @@ func (c *Conn) closeAfterDelivery() {
 
 // readBrowser buffers the browser's messages until its socket ends.
 func (c *Conn) readBrowser() {
-	from := c.browser.Socket
-	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(from.Early), from.Conn), false, c.limit)
+	socket := c.browser.Socket
+	frames := wsframe.NewReader(io.MultiReader(bytes.NewReader(socket.Early), socket.Conn), false, c.limit)
 	for {
 		m, err := frames.Next()
 		switch {
@@ -103,14 +103,14 @@ func (c *Conn) setBrowserClose(g closeReason) {
 // writeBrowser sends the client's messages to the browser, and a close frame
 // after them.
 func (c *Conn) writeBrowser() {
-	to := c.browser.Socket.Conn
+	conn := c.browser.Socket.Conn
 	for {
 		frames, size := c.nextOutgoing()
 		if size == 0 {
-			_, _ = to.Write(wsframe.FromClient(wsframe.Close, wsframe.ClosePayload(wsframe.Normal, "")))
+			_, _ = conn.Write(wsframe.FromClient(wsframe.Close, wsframe.ClosePayload(wsframe.Normal, "")))
 			return
 		}
-		if _, err := frames.WriteTo(to); err != nil {
+		if _, err := frames.WriteTo(conn); err != nil {
 			c.setBrowserClose(closeBrowserGone) // the other direction ends too
 			return
 		}

@@ -33,12 +33,12 @@ type Conn struct {
 	mu           sync.Mutex
 	changed      *sync.Cond
 	buffer       ring     // messages of the browser
-	sent         int64    // number of the last message that was sent completely to the current or last socket
-	unsent       int      // buffered bytes after sent
+	lastSent     int64    // number of the last message that was sent completely to the current or last socket
+	unsent       int      // buffered bytes after lastSent
 	received     int64    // number of the client's messages accepted
 	queue        [][]byte // client messages on their way to the browser
-	held         [][]byte // client messages that follow those of queue after a handover
-	queued       int      // bytes in queue and held
+	backlog      [][]byte // client messages that follow those of queue after a handover
+	queued       int      // bytes in queue and backlog
 	socket       *socket  // nil while the client is disconnected
 	attached     bool     // a client has had the connection
 	stopWatch    func()   // stops counting the client
@@ -47,10 +47,10 @@ type Conn struct {
 	reason       *closeReason // why the connection has ended; nil while open
 }
 
-// newConn returns a connection that waits for its client. kept counts the
-// buffered bytes of the launch's connections.
-func newConn(b Browser, o Options, kept *atomic.Int64) *Conn {
-	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: kept}}
+// newConn returns a connection that waits for its client. bufferedBytes
+// is the sum of all connections of the launch.
+func newConn(b Browser, o Options, bufferedBytes *atomic.Int64) *Conn {
+	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: bufferedBytes}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.changed = sync.NewCond(&c.mu)
 	c.calls.Reply = func(answer []byte) error {
@@ -124,7 +124,7 @@ func (c *Conn) attach(s *socket, received int64) (refused *closeReason) {
 		c.resumeTimer = nil
 	}
 	c.watchClient(s)
-	c.socket, c.sent = s, received
+	c.socket, c.lastSent = s, received
 	c.buffer.drop(received)
 	c.unsent = c.buffer.bytes
 	s.greeting = countsMessage(resumedMethod, c.received, c.buffer.last())
@@ -156,11 +156,11 @@ func (c *Conn) detachLocked(s *socket, g *closeReason) {
 }
 
 // close closes the connection, unless it comes from a socket that is no longer
-// the connection's. from is nil if no socket caused it.
-func (c *Conn) close(from *socket, g closeReason) {
+// the connection's. source is nil if no socket caused it.
+func (c *Conn) close(source *socket, g closeReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if from == nil || c.socket == from {
+	if source == nil || c.socket == source {
 		c.closeLocked(g)
 	}
 }
@@ -181,7 +181,7 @@ func (c *Conn) closeLocked(g closeReason) {
 		c.resumeTimer = nil
 	}
 	c.stopWatch()
-	c.held = nil
+	c.backlog = nil
 	c.buffer.drop(c.buffer.last())
 	c.changed.Broadcast()
 }
@@ -204,7 +204,7 @@ func (c *Conn) closeIfUsed() bool {
 func (c *Conn) bufferMessage(message []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.reason == nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.sent)) {
+	for c.reason == nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.lastSent)) {
 		if c.socket == nil {
 			c.closeLocked(closeOverBound)
 			return
@@ -264,7 +264,7 @@ func (c *Conn) acknowledge(s *socket, seq int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.socket == s {
-		c.buffer.drop(min(seq, c.sent))
+		c.buffer.drop(min(seq, c.lastSent))
 		s.acked = true
 		c.changed.Broadcast()
 	}

@@ -76,8 +76,8 @@ func FuzzCounters(f *testing.F) {
 		for len(script) >= 2 && !c.hasEnded() {
 			m.step(script[0]%5, int64(script[1]))
 			script = script[2:]
-			if c.buffer.bytes > bound || c.buffer.dropped > c.sent && c.socket != nil || c.unsent < 0 || c.buffer.last() != int64(len(m.said)) && !c.hasEnded() {
-				t.Fatalf("%d bytes are buffered, messages %d to %d; %d sent, %d bytes unsent", c.buffer.bytes, c.buffer.dropped, c.buffer.last(), c.sent, c.unsent)
+			if c.buffer.bytes > bound || c.buffer.dropped > c.lastSent && c.socket != nil || c.unsent < 0 || c.buffer.last() != int64(len(m.said)) && !c.hasEnded() {
+				t.Fatalf("%d bytes are buffered, messages %d to %d; %d sent, %d bytes unsent", c.buffer.bytes, c.buffer.dropped, c.buffer.last(), c.lastSent, c.unsent)
 			}
 		}
 		if c.close(nil, closeShutdown); watched != 0 {
@@ -100,7 +100,7 @@ func (m *model) step(kind byte, n int64) {
 	switch kind {
 	case 0: // the browser sends
 		message := bytes.Repeat([]byte{byte(len(m.said))}, int(n)*8)
-		if c.socket != nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.sent)) {
+		if c.socket != nil && (c.isBehind(len(message)) || !c.buffer.fits(len(message), c.lastSent)) {
 			return // the call would block
 		}
 		if c.bufferMessage(message); !c.hasEnded() {
@@ -152,7 +152,7 @@ func (m *model) attach(received int64) {
 
 func (m *model) receive(n int64) {
 	c := m.conn
-	if m.socket == nil || m.socket.disconnected || m.socket.reason != nil || m.socket.greeting == nil && !m.socket.acked && c.sent == c.buffer.last() {
+	if m.socket == nil || m.socket.disconnected || m.socket.reason != nil || m.socket.greeting == nil && !m.socket.acked && c.lastSent == c.buffer.last() {
 		return // the call would block
 	}
 	greeted, acked := m.socket.greeting != nil, m.socket.acked

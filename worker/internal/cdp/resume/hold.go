@@ -10,15 +10,15 @@ import (
 // enqueueOrHold queues a client's message, or holds it while a person has the browser.
 // The caller holds the lock.
 func (c *Conn) enqueueOrHold(message []byte) {
-	held := c.calls.Held()
-	if held == nil && len(c.held) == 0 {
+	handoverCtx := c.calls.Held()
+	if handoverCtx == nil && len(c.backlog) == 0 {
 		c.enqueue(message)
 		return
 	}
-	c.held = append(c.held, message)
+	c.backlog = append(c.backlog, message)
 	c.queued += len(message)
-	if len(c.held) == 1 {
-		context.AfterFunc(held, c.releaseHeld)
+	if len(c.backlog) == 1 {
+		context.AfterFunc(handoverCtx, c.releaseHeld)
 	}
 }
 
@@ -26,12 +26,12 @@ func (c *Conn) enqueueOrHold(message []byte) {
 func (c *Conn) releaseHeld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if held := c.calls.Held(); held != nil { // the next has begun
-		context.AfterFunc(held, c.releaseHeld)
+	if handoverCtx := c.calls.Held(); handoverCtx != nil { // the next has begun
+		context.AfterFunc(handoverCtx, c.releaseHeld)
 		return
 	}
-	c.queue = append(c.queue, c.held...)
-	c.held = nil
+	c.queue = append(c.queue, c.backlog...)
+	c.backlog = nil
 	c.changed.Broadcast()
 }
 

@@ -71,8 +71,8 @@ func (r *ring) appendAfter(number int64, bytes int, batch [][]byte) [][]byte {
 }
 
 // size returns the bytes of the messages after one number up to another.
-func (r *ring) size(after, to int64) (bytes int) {
-	for _, message := range r.messages[after-r.dropped : to-r.dropped] {
+func (r *ring) size(after, last int64) (bytes int) {
+	for _, message := range r.messages[after-r.dropped : last-r.dropped] {
 		bytes += len(message) + overhead
 	}
 	return bytes

@@ -169,9 +169,9 @@ func (c *Conn) next(s *socket, batch [][]byte) (frames [][]byte, upTo int64) {
 		}
 		s.greeting, s.acked, s.ping = nil, false, nil
 		own := len(batch)
-		batch = c.buffer.appendAfter(c.sent, batchSize, batch)
+		batch = c.buffer.appendAfter(c.lastSent, batchSize, batch)
 		if len(batch) > 0 {
-			return batch, c.sent + int64(len(batch)-own)
+			return batch, c.lastSent + int64(len(batch)-own)
 		}
 		if c.browserClose != nil {
 			s.reason = c.browserClose
@@ -187,8 +187,8 @@ func (c *Conn) markSent(s *socket, upTo int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.socket == s && c.reason == nil {
-		c.unsent -= c.buffer.size(c.sent, upTo)
-		c.sent = upTo
+		c.unsent -= c.buffer.size(c.lastSent, upTo)
+		c.lastSent = upTo
 		c.changed.Broadcast()
 	}
 }

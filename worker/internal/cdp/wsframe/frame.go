@@ -88,20 +88,20 @@ func ReadHeader(p []byte) (h Header, size int, err error) {
 // check refuses reserved bits, because no extension is negotiated, unknown opcodes,
 // and control frames that are too long or fragmented.
 func (h Header) check(first byte) error {
-	known := h.Opcode <= Binary || h.Opcode >= Close && h.Opcode <= Pong
-	if first&0x70 != 0 || !known || h.Control() && (!h.Final || h.Payload > 125) {
+	valid := h.Opcode <= Binary || h.Opcode >= Close && h.Opcode <= Pong
+	if first&0x70 != 0 || !valid || h.Control() && (!h.Final || h.Payload > 125) {
 		return ErrProtocol
 	}
 	return nil
 }
 
-// Unmask appends the unmasked bytes of p to to. offset is the position of p in the
+// Unmask appends the unmasked bytes of p to dst. offset is the position of p in the
 // frame's payload.
-func (h Header) Unmask(to, p []byte, offset int64) []byte {
+func (h Header) Unmask(dst, p []byte, offset int64) []byte {
 	for i, b := range p {
-		to = append(to, b^h.Key[(offset+int64(i))&3])
+		dst = append(dst, b^h.Key[(offset+int64(i))&3])
 	}
-	return to
+	return dst
 }
 
 // FromServer returns an unfragmented frame of a server, which is not masked.

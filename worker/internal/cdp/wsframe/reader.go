@@ -34,7 +34,7 @@ func (m Message) Payload() []byte {
 // Reader splits a peer's stream into messages. It never returns an incomplete
 // message.
 type Reader struct {
-	from       *bufio.Reader
+	source     *bufio.Reader
 	masked     bool
 	limit      int
 	opcode     byte
@@ -44,8 +44,8 @@ type Reader struct {
 
 // NewReader returns a Reader of frames, masked if they come from a client.
 // limit is the maximum size of a message with its headers.
-func NewReader(from io.Reader, masked bool, limit int) *Reader {
-	return &Reader{from: bufio.NewReaderSize(from, readAhead), masked: masked, limit: limit}
+func NewReader(source io.Reader, masked bool, limit int) *Reader {
+	return &Reader{source: bufio.NewReaderSize(source, readAhead), masked: masked, limit: limit}
 }
 
 // readAhead is the buffer size. Larger payloads are read directly into the
@@ -66,7 +66,7 @@ func (r *Reader) Next() (Message, error) {
 		}
 		if h.Control() {
 			raw := make([]byte, size+int(h.Payload))
-			if _, err := io.ReadFull(r.from, raw); err != nil {
+			if _, err := io.ReadFull(r.source, raw); err != nil {
 				return Message{}, err
 			}
 			return Message{h.Opcode, raw}, nil
@@ -90,7 +90,7 @@ func (r *Reader) Next() (Message, error) {
 
 func (r *Reader) header() (h Header, size int, err error) {
 	for n := 2; size == 0; n++ {
-		p, err := r.from.Peek(n)
+		p, err := r.source.Peek(n)
 		if err != nil {
 			return Header{}, 0, err
 		}
@@ -109,6 +109,6 @@ func (r *Reader) readPayload(n int) error {
 	} else {
 		r.message = append(r.message, make([]byte, n)...)
 	}
-	_, err := io.ReadFull(r.from, r.message[had:])
+	_, err := io.ReadFull(r.source, r.message[had:])
 	return err
 }
