@@ -125,12 +125,12 @@ func (t *tab) sendScreenshot(ctx context.Context, c echo.Context, p picture) err
 
 // Preview returns a picture of the visible part of a tab as a JPEG, at most this many
 // pixels wide and high.
-func (s *Service) Preview(ctx context.Context, of access.Browser, targetID string, side int) (taken []byte, err error) {
-	err = s.withTab(ctx, access.AuthorizedRequest{Browser: of}, targetID, captureTimeout, func(ctx context.Context, t *tab) error {
-		taken, err = t.preview(ctx, picture{format: "jpeg", quality: defaultQuality, width: side, height: side})
+func (s *Service) Preview(ctx context.Context, browser access.Browser, targetID string, side int) (image []byte, err error) {
+	err = s.withTab(ctx, access.AuthorizedRequest{Browser: browser}, targetID, captureTimeout, func(ctx context.Context, t *tab) error {
+		image, err = t.preview(ctx, picture{format: "jpeg", quality: defaultQuality, width: side, height: side})
 		return err
 	})
-	return taken, err
+	return image, err
 }
 
 // preview returns a frame of a screencast, which Chromium scales down itself.

@@ -37,21 +37,21 @@ func (s *Service) startHandover(c echo.Context, v access.AuthorizedRequest) erro
 	if err != nil {
 		return fmt.Errorf("launch id: %w", err)
 	}
-	asked := handover.Request{Reason: request.Reason, Timeout: handover.DefaultTimeout}
+	handoverRequest := handover.Request{Reason: request.Reason, Timeout: handover.DefaultTimeout}
 	if request.TimeoutSeconds != nil {
-		asked.Timeout = handover.Seconds(int64(*request.TimeoutSeconds))
+		handoverRequest.Timeout = handover.Seconds(int64(*request.TimeoutSeconds))
 	}
-	token, _, err := s.tickets.MintFor(v.LaunchID, ticket.Control, asked.Timeout+ticket.ViewTTL, v.Claims.Expires)
+	token, _, err := s.tickets.MintFor(v.LaunchID, ticket.Control, handoverRequest.Timeout+ticket.ViewTTL, v.Claims.Expires)
 	if err != nil {
 		return mintFault(err)
 	}
-	begun, err := v.Calls.Handovers().Begin(asked)
+	active, err := v.Calls.Handovers().Begin(handoverRequest)
 	if err != nil {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, s.links.Address.BrowserPath(v.LaunchID)+"handover")
 	return c.JSON(http.StatusCreated, workerapi.StartedHandoverResponse{Success: true, Data: workerapi.StartedHandover{
-		LaunchId: launchID, Status: workerapi.HandoverStatusOpen, Reason: begun.Reason, Since: begun.Since, Until: begun.Until,
+		LaunchId: launchID, Status: workerapi.HandoverStatusOpen, Reason: active.Reason, Since: active.Since, Until: active.Until,
 		ViewUrl: s.links.Address.Browser(v.LaunchID, "view", access.TokenQuery(ticket.Control, token)),
 	}})
 }
@@ -108,15 +108,15 @@ func (s *Service) completeHandover(c echo.Context, v access.AuthorizedRequest) e
 	return writeHandover(c, v, ended)
 }
 
-func writeHandover(c echo.Context, v access.AuthorizedRequest, of *handover.Handover) error {
+func writeHandover(c echo.Context, v access.AuthorizedRequest, h *handover.Handover) error {
 	launchID, err := uuid.Parse(v.LaunchID)
 	if err != nil {
 		return fmt.Errorf("launch id: %w", err)
 	}
 	data := workerapi.Handover{
-		LaunchId: launchID, Status: workerapi.HandoverStatusOpen, Reason: of.Reason, Since: of.Since, Until: of.Until,
+		LaunchId: launchID, Status: workerapi.HandoverStatusOpen, Reason: h.Reason, Since: h.Since, Until: h.Until,
 	}
-	if result, ended := of.Result(); ended {
+	if result, ended := h.Result(); ended {
 		if result.Outcome == handover.BrowserEnded {
 			return access.ErrUnknownBrowser
 		}

@@ -26,7 +26,7 @@ const (
 
 // Logs collects the console messages of browsers.
 type Logs interface {
-	Open(ctx context.Context, of access.Browser) (*pagelog.Log, error)
+	Open(ctx context.Context, browser access.Browser) (*pagelog.Log, error)
 }
 
 // pageLogs answers with the log of a browser, or with a stream of it. Reading a log is
@@ -74,32 +74,32 @@ func (s *Service) pageLogs(c echo.Context, v access.AuthorizedRequest) error {
 // streamLog sends the entries as server-sent events until the browser ends or the
 // client disconnects.
 func streamLog(ctx context.Context, c echo.Context, log *pagelog.Log, after int64) error {
-	to := c.Response()
-	to.Header().Set("Content-Type", eventStream)
-	to.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
-	to.WriteHeader(http.StatusOK)
+	response := c.Response()
+	response.Header().Set("Content-Type", eventStream)
+	response.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	response.WriteHeader(http.StatusOK)
 	alive := time.NewTicker(logStreamInterval)
 	defer alive.Stop()
 	for {
 		p := log.After(after, maxLogPage)
 		after = p.LastSeq
-		if err := sendEntries(to, p); err != nil {
+		if err := sendEntries(response, p); err != nil {
 			return nil // the client has disconnected
 		}
 		if len(p.Entries) > 0 {
 			continue
 		}
 		if p.Ended {
-			_, _ = fmt.Fprint(to, "event: end\ndata: {}\n\n") // the client may have disconnected
+			_, _ = fmt.Fprint(response, "event: end\ndata: {}\n\n") // the client may have disconnected
 			return nil
 		}
 		select {
 		case <-p.Changed:
 		case <-alive.C:
-			if _, err := fmt.Fprint(to, ": alive\n\n"); err != nil {
+			if _, err := fmt.Fprint(response, ": alive\n\n"); err != nil {
 				return nil
 			}
-			to.Flush()
+			response.Flush()
 		case <-ctx.Done():
 			return nil
 		}
@@ -107,9 +107,9 @@ func streamLog(ctx context.Context, c echo.Context, log *pagelog.Log, after int6
 }
 
 // sendEntries sends entries as events.
-func sendEntries(to *echo.Response, p pagelog.Page) error {
+func sendEntries(response *echo.Response, p pagelog.Page) error {
 	if p.Dropped > 0 {
-		if _, err := fmt.Fprintf(to, "event: dropped\ndata: {\"count\":%d}\n\n", p.Dropped); err != nil {
+		if _, err := fmt.Fprintf(response, "event: dropped\ndata: {\"count\":%d}\n\n", p.Dropped); err != nil {
 			return err
 		}
 	}
@@ -118,10 +118,10 @@ func sendEntries(to *echo.Response, p pagelog.Page) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(to, "id: %d\nevent: entry\ndata: %s\n\n", entry.Seq, text); err != nil {
+		if _, err := fmt.Fprintf(response, "id: %d\nevent: entry\ndata: %s\n\n", entry.Seq, text); err != nil {
 			return err
 		}
 	}
-	to.Flush()
+	response.Flush()
 	return nil
 }

@@ -45,7 +45,7 @@ func (s *Service) navigate(c echo.Context, v access.AuthorizedRequest) error {
 
 // Navigate opens a URL in a tab, waits as the request says and returns the reached page.
 // It takes the request of POST /browsers/{launchId}/navigate with all of its fields.
-func (s *Service) Navigate(ctx context.Context, of access.Browser, request workerapi.NavigateRequest) (reached workerapi.Navigation, err error) {
+func (s *Service) Navigate(ctx context.Context, browser access.Browser, request workerapi.NavigateRequest) (reached workerapi.Navigation, err error) {
 	if !isAllowedURL(request.Url) {
 		return reached, fault.Invalid(fault.Detail{
 			Field: "url", Code: fault.InvalidPattern, Message: "must be an http or https address, or about:blank",
@@ -57,7 +57,7 @@ func (s *Service) Navigate(ctx context.Context, of access.Browser, request worke
 		return reached, fault.Field("waitUntil", "must be none, domcontentloaded or load")
 	}
 	timeout := min(time.Duration(*request.TimeoutMs)*time.Millisecond, maxNavigateTimeout)
-	err = s.withTab(ctx, access.AuthorizedRequest{Browser: of}, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
+	err = s.withTab(ctx, access.AuthorizedRequest{Browser: browser}, *request.TargetId, timeout, func(ctx context.Context, t *tab) error {
 		reached, err = t.navigate(ctx, request.Url, event)
 		return err
 	})
@@ -79,8 +79,8 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	var none workerapi.Navigation
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	on := navigationProgress{onDialogTimeout: func() { cancel(errDialog) }}
-	t.onEvent = on.record
+	progress := navigationProgress{onDialogTimeout: func() { cancel(errDialog) }}
+	t.onEvent = progress.record
 	// Pages accept no commands while another navigation waits for its server.
 	if err := t.call(ctx, "Page.stopLoading", nil, nil); err != nil {
 		return none, err
@@ -88,21 +88,21 @@ func (t *tab) navigate(ctx context.Context, address, event string) (workerapi.Na
 	if err := t.enableLifecycleEvents(ctx); err != nil {
 		return none, err
 	}
-	var begun struct{ FrameID, LoaderID, ErrorText string }
-	if err := t.call(ctx, "Page.navigate", map[string]any{"url": address}, &begun); err != nil {
+	var navigation struct{ FrameID, LoaderID, ErrorText string }
+	if err := t.call(ctx, "Page.navigate", map[string]any{"url": address}, &navigation); err != nil {
 		return none, err
 	}
-	if begun.ErrorText != "" {
-		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+begun.ErrorText+".")
+	if navigation.ErrorText != "" {
+		return none, fault.New(fault.BadGateway, "The page could not be loaded: "+navigation.ErrorText+".")
 	}
 	// The new document may be in another renderer process, where the events are not
 	// yet enabled.
 	if err := t.enableLifecycleEvents(ctx); err != nil {
 		return none, err
 	}
-	arrived := func() bool { return on.has(begun.FrameID, begun.LoaderID, event) }
-	if begun.LoaderID == "" { // the navigation stays within the document
-		arrived = func() bool { return on.within }
+	arrived := func() bool { return progress.has(navigation.FrameID, navigation.LoaderID, event) }
+	if navigation.LoaderID == "" { // the navigation stays within the document
+		arrived = func() bool { return progress.within }
 	}
 	if err := t.waitFor(ctx, arrived); err != nil {
 		return none, err
@@ -137,7 +137,7 @@ func (t *tab) currentPage(ctx context.Context) (workerapi.Navigation, error) {
 
 // navigationProgress records how far documents have loaded.
 type navigationProgress struct {
-	seen            []lifecycleEvent
+	events          []lifecycleEvent
 	within          bool // a document navigated within itself
 	dialog          *time.Timer
 	onDialogTimeout func() // called if no client answers a dialog
@@ -163,20 +163,20 @@ func (p *navigationProgress) record(method string, params json.RawMessage) {
 		if m.Name == "commit" { // Chromium's name for a past init event
 			m.Name = "init"
 		}
-		p.seen = append(p.seen, m)
+		p.events = append(p.events, m)
 	}
 }
 
 // has reports whether the frame's document of that loader, or a document that has
 // replaced it, has reached the event.
 func (p *navigationProgress) has(frame, loader, event string) bool {
-	begun := false
-	for _, m := range p.seen {
+	inDocument := false
+	for _, m := range p.events {
 		if m.FrameID != frame {
 			continue
 		}
-		begun = begun || m.LoaderID == loader
-		if begun && m.Name == "init" {
+		inDocument = inDocument || m.LoaderID == loader
+		if inDocument && m.Name == "init" {
 			loader = m.LoaderID
 		}
 		if m.LoaderID == loader && m.Name == event {

@@ -36,29 +36,29 @@ func (s *Service) storageState(c echo.Context, v access.AuthorizedRequest) error
 }
 
 // State returns the cookies and the storage of a browser, with the databases of its pages on request.
-func (s *Service) State(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {
-	v := access.AuthorizedRequest{Browser: of}
+func (s *Service) State(ctx context.Context, browser access.Browser, databases bool) (storagestate.State, error) {
+	v := access.AuthorizedRequest{Browser: browser}
 	ctx, done, err := s.beginTask(ctx, v, stateTimeout)
 	if err != nil {
 		return storagestate.State{}, err
 	}
 	defer done()
-	state, err := readState(ctx, of, databases)
+	state, err := readState(ctx, browser, databases)
 	if err != nil {
 		return state, s.toFault(v, err)
 	}
 	return state, nil
 }
 
-func readState(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error) {
-	conn, err := of.ConnectCDP(ctx, maxStateMessage)
+func readState(ctx context.Context, browser access.Browser, databases bool) (storagestate.State, error) {
+	conn, err := browser.ConnectCDP(ctx, maxStateMessage)
 	if err != nil {
 		return storagestate.State{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	var origins []string
-	if of.Origins != nil {
-		origins = of.Origins()
+	if browser.Origins != nil {
+		origins = browser.Origins()
 	}
 	state, err := storagestate.Read(ctx, conn, origins, databases)
 	if errors.Is(err, storagestate.ErrTooLarge) {

@@ -30,8 +30,8 @@ type tab struct {
 	onEvent func(method string, params json.RawMessage) // called for each event; optional
 }
 
-func openTab(ctx context.Context, of access.Browser, id string) (*tab, error) {
-	conn, err := ws.Dial(ctx, "ws://"+loopback(of.DebugPort)+"/devtools/page/"+id, nil, ws.Options{ReadLimit: maxMessage, DialContext: of.Dial})
+func openTab(ctx context.Context, browser access.Browser, id string) (*tab, error) {
+	conn, err := ws.Dial(ctx, "ws://"+loopback(browser.DebugPort)+"/devtools/page/"+id, nil, ws.Options{ReadLimit: maxMessage, DialContext: browser.Dial})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the page: %w", err)
 	}

@@ -27,7 +27,7 @@ type skippedFile struct {
 const manifestName = "skipped.json"
 
 // archive answers with a zip archive of all complete files. Nothing of it is stored.
-func (s *Service) archive(c echo.Context, of *files.Launch) error {
+func (s *Service) archive(c echo.Context, launch *files.Launch) error {
 	_, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	w := httpd.NewContentWriter(c.Response(), cancel)
@@ -39,7 +39,7 @@ func (s *Service) archive(c echo.Context, of *files.Launch) error {
 		return c.NoContent(http.StatusOK)
 	}
 	c.Response().WriteHeader(http.StatusOK)
-	if err := writeArchive(w, of); err != nil {
+	if err := writeArchive(w, launch); err != nil {
 		panic(http.ErrAbortHandler) // only this shows the client that the archive is incomplete
 	}
 	return nil
@@ -48,14 +48,14 @@ func (s *Service) archive(c echo.Context, of *files.Launch) error {
 // writeArchive writes the complete files. A file that is gone before its entry begins is
 // skipped and named in a manifest. An entry that has begun cannot be taken back: without its
 // end the archive is not valid, so that nobody takes a part of a file for the file.
-func writeArchive(w io.Writer, of *files.Launch) error {
+func writeArchive(w io.Writer, launch *files.Launch) error {
 	archive, names := zip.NewWriter(w), map[string]bool{}
 	var skipped []skippedFile
-	for _, f := range of.List("") {
+	for _, f := range launch.List("") {
 		if f.State != files.Complete {
 			continue
 		}
-		content, reason := openForArchive(of, f)
+		content, reason := openForArchive(launch, f)
 		if reason != "" {
 			skipped = append(skipped, skippedFile{f.ID, f.Name, reason})
 			continue
@@ -79,8 +79,8 @@ func writeArchive(w io.Writer, of *files.Launch) error {
 }
 
 // openForArchive opens a file, or returns why it has to be skipped.
-func openForArchive(of *files.Launch, f files.File) (content *os.File, reason string) {
-	content, _, err := of.Open(f.ID)
+func openForArchive(launch *files.Launch, f files.File) (content *os.File, reason string) {
+	content, _, err := launch.Open(f.ID)
 	switch {
 	case errors.Is(err, files.ErrNotFound):
 		return nil, "deleted"

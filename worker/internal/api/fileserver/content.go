@@ -21,15 +21,15 @@ import (
 const latest = "latest"
 
 // content answers with the content of a file.
-func (s *Service) content(c echo.Context, of *files.Launch) error {
-	f, err := find(c, of)
+func (s *Service) content(c echo.Context, launch *files.Launch) error {
+	f, err := find(c, launch)
 	if err != nil {
 		return toFault(err)
 	}
 	if f.State == files.InProgress {
-		return s.follow(c, of, f)
+		return s.follow(c, launch, f)
 	}
-	content, f, err := of.Open(f.ID)
+	content, f, err := launch.Open(f.ID)
 	switch {
 	case errors.Is(err, files.ErrNoContent):
 		return noContent(f)
@@ -60,16 +60,16 @@ func serveUntil(ctx context.Context, cancel func(), c echo.Context, content io.R
 }
 
 // find returns the file that a request names.
-func find(c echo.Context, of *files.Launch) (files.File, error) {
+func find(c echo.Context, launch *files.Launch) (files.File, error) {
 	id := c.Param("file")
 	if id != latest {
-		f, err := of.Get(id)
+		f, err := launch.Get(id)
 		if name := c.QueryParam("name"); err == nil && name != "" && name != f.Name {
 			err = files.ErrNotFound
 		}
 		return f, err
 	}
-	if found := of.List(c.QueryParam("name")); len(found) > 0 {
+	if found := launch.List(c.QueryParam("name")); len(found) > 0 {
 		return found[0], nil
 	}
 	return files.File{}, files.ErrNotFound
@@ -90,7 +90,7 @@ func disposition(name string) string {
 }
 
 // follow answers with a file that the browser still downloads.
-func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
+func (s *Service) follow(c echo.Context, launch *files.Launch, f files.File) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -100,7 +100,7 @@ func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
 	if c.Request().Method == http.MethodHead {
 		return c.NoContent(http.StatusOK)
 	}
-	err := of.Follow(ctx, f.ID, w)
+	err := launch.Follow(ctx, f.ID, w)
 	switch {
 	case err == nil:
 		return nil
@@ -112,7 +112,7 @@ func (s *Service) follow(c echo.Context, of *files.Launch, f files.File) error {
 	case errors.Is(err, files.ErrNotFound):
 		return fault.Missing("file")
 	case errors.Is(err, files.ErrNoContent):
-		now, _ := of.Get(f.ID)
+		now, _ := launch.Get(f.ID)
 		return noContent(now)
 	case s.ctx.Err() != nil:
 		return fault.New(fault.Unavailable, "This worker is shutting down.")

@@ -13,13 +13,13 @@ import (
 )
 
 // list answers with a page of files.
-func (s *Service) list(c echo.Context, of *files.Launch) error {
-	found := of.List(c.QueryParam("name"))
+func (s *Service) list(c echo.Context, launch *files.Launch) error {
+	found := launch.List(c.QueryParam("name"))
 	request := pageapi.Request(number(c, "page"), number(c, "limit"), "", nil)
-	from := min(request.Offset(), len(found))
-	to := min(from+request.Limit, len(found))
+	start := min(request.Offset(), len(found))
+	end := min(start+request.Limit, len(found))
 	items := []workerapi.LaunchFile{}
-	for _, f := range found[from:to] {
+	for _, f := range found[start:end] {
 		items = append(items, toAPI(f))
 	}
 	return c.JSON(http.StatusOK, workerapi.LaunchFileListResponse{Success: true, Data: workerapi.LaunchFileList{
@@ -48,10 +48,10 @@ func toAPI(f files.File) workerapi.LaunchFile {
 	}
 }
 
-// nonZero returns nil for a zero value, unless that is known.
-func nonZero[T comparable](value T, known bool) *T {
+// nonZero returns nil for a zero value, unless isKnown is set.
+func nonZero[T comparable](value T, isKnown bool) *T {
 	var zero T
-	if value == zero && !known {
+	if value == zero && !isKnown {
 		return nil
 	}
 	return &value

@@ -17,9 +17,9 @@ import (
 
 // Recorder starts and stops recordings of running browsers. Errors: *fault.Error, those of packages files and recording.
 type Recorder interface {
-	StartRecording(of access.Browser, parts []string) (*workerapi.Recording, error)
+	StartRecording(browser access.Browser, parts []string) (*workerapi.Recording, error)
 	// StopRecording returns when the recording is complete. Error: recording.ErrNone if the browser is not recorded.
-	StopRecording(ctx context.Context, of access.Browser) (*workerapi.Recording, error)
+	StopRecording(ctx context.Context, browser access.Browser) (*workerapi.Recording, error)
 }
 
 // startRecording starts to record a browser.

@@ -59,7 +59,7 @@ func prefersMP4(accept []string) bool {
 			quality[kind] = q
 		}
 	}
-	of := func(kind string) float64 {
+	rank := func(kind string) float64 {
 		for _, pattern := range []string{kind, "video/*", "*/*"} {
 			if q, ok := quality[pattern]; ok {
 				return q
@@ -67,7 +67,7 @@ func prefersMP4(accept []string) bool {
 		}
 		return 0
 	}
-	return of(mp4) > of(webm)
+	return rank(mp4) > rank(webm)
 }
 
 // open returns a function that opens a file of a recording.

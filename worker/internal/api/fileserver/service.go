@@ -46,7 +46,7 @@ func New(store Store, recordings Recordings, recorder Recorder, address access.A
 func (s *Service) Close() { s.cancel() }
 
 // handler answers a request for files.
-type handler func(c echo.Context, of *files.Launch) error
+type handler func(c echo.Context, launch *files.Launch) error
 
 // Routes returns the routes for package access.
 func (s *Service) Routes() []access.Route {
@@ -90,18 +90,18 @@ func (s *Service) ofSession(do handler) echo.HandlerFunc {
 		if err != nil {
 			return fault.Missing("session with files")
 		}
-		of, ok := s.store.BySession(id)
+		launch, ok := s.store.BySession(id)
 		if !ok {
 			return fault.New(fault.NotFound, "No such session with files. Files of an ended session are kept only if it was launched with browser.keepFiles.")
 		}
-		of.Sync(c.Request().Context())
-		return do(c, of)
+		launch.Sync(c.Request().Context())
+		return do(c, launch)
 	}
 }
 
 // remove deletes a file.
-func (s *Service) remove(c echo.Context, of *files.Launch) error {
-	if err := of.Delete(c.Param("file")); err != nil {
+func (s *Service) remove(c echo.Context, launch *files.Launch) error {
+	if err := launch.Delete(c.Param("file")); err != nil {
 		return toFault(err)
 	}
 	return c.JSON(http.StatusOK, workerapi.EmptyResponse{Success: true, Data: workerapi.Empty{}})

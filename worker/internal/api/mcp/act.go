@@ -49,37 +49,37 @@ type selectInput struct {
 type hoverInput struct{ onElement }
 
 func (s *Service) addInputTools(server *sdk.Server) {
-	addPageTool(s, server, "click", "Click an element of the latest snapshot.", func(ctx context.Context, p pageCall, in clickInput) (result, error) {
-		return p.act(ctx, in.Ref, in.AcceptDialog, func(e element) error {
+	addPageTool(s, server, "click", "Click an element of the latest snapshot.", func(ctx context.Context, p pageCall, input clickInput) (result, error) {
+		return p.act(ctx, input.Ref, input.AcceptDialog, func(e element) error {
 			times := 1
-			if in.Double {
+			if input.Double {
 				times = 2
 			}
-			return p.click(ctx, p.tab, e, in.Ref, times)
+			return p.click(ctx, p.tab, e, input.Ref, times)
 		})
 	})
-	addPageTool(s, server, "type", "Type a text into a field of the latest snapshot, in place of its content.", func(ctx context.Context, p pageCall, in typeInput) (result, error) {
-		return p.act(ctx, in.Ref, false, func(e element) error {
-			if err := p.typeText(ctx, p.tab, e, in.Ref, in.Text); err != nil || !in.Submit {
+	addPageTool(s, server, "type", "Type a text into a field of the latest snapshot, in place of its content.", func(ctx context.Context, p pageCall, input typeInput) (result, error) {
+		return p.act(ctx, input.Ref, false, func(e element) error {
+			if err := p.typeText(ctx, p.tab, e, input.Ref, input.Text); err != nil || !input.Submit {
 				return err
 			}
 			return p.pressKeys(ctx, p.tab, "Enter")
 		})
 	})
-	addPageTool(s, server, "fill_form", "Fill several fields of the latest snapshot: text fields, lists of options, checkboxes and radio buttons.", func(ctx context.Context, p pageCall, in fillInput) (result, error) {
-		return p.fillForm(ctx, in.Fields)
+	addPageTool(s, server, "fill_form", "Fill several fields of the latest snapshot: text fields, lists of options, checkboxes and radio buttons.", func(ctx context.Context, p pageCall, input fillInput) (result, error) {
+		return p.fillForm(ctx, input.Fields)
 	})
-	addPageTool(s, server, "press_key", "Press a key, which goes to the focused element of the page.", func(ctx context.Context, p pageCall, in keyInput) (result, error) {
-		if err := p.pressKeys(ctx, p.tab, in.Key); err != nil {
+	addPageTool(s, server, "press_key", "Press a key, which goes to the focused element of the page.", func(ctx context.Context, p pageCall, input keyInput) (result, error) {
+		if err := p.pressKeys(ctx, p.tab, input.Key); err != nil {
 			return result{}, err
 		}
 		return result{}, p.settle(ctx, p.tab)
 	})
-	addPageTool(s, server, "select_option", "Select options of a list (combobox or listbox) of the latest snapshot.", func(ctx context.Context, p pageCall, in selectInput) (result, error) {
-		return p.act(ctx, in.Ref, false, func(e element) error { return p.choose(ctx, p.tab, e, in.Ref, in.Values) })
+	addPageTool(s, server, "select_option", "Select options of a list (combobox or listbox) of the latest snapshot.", func(ctx context.Context, p pageCall, input selectInput) (result, error) {
+		return p.act(ctx, input.Ref, false, func(e element) error { return p.choose(ctx, p.tab, e, input.Ref, input.Values) })
 	})
-	addPageTool(s, server, "hover", "Move the pointer over an element of the latest snapshot.", func(ctx context.Context, p pageCall, in hoverInput) (result, error) {
-		return p.act(ctx, in.Ref, false, func(e element) error { return p.hover(ctx, p.tab, e, in.Ref) })
+	addPageTool(s, server, "hover", "Move the pointer over an element of the latest snapshot.", func(ctx context.Context, p pageCall, input hoverInput) (result, error) {
+		return p.act(ctx, input.Ref, false, func(e element) error { return p.hover(ctx, p.tab, e, input.Ref) })
 	})
 }
 

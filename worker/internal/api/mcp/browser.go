@@ -77,20 +77,20 @@ type tab struct {
 // embedded is a frame of another site than its parent.
 type embedded struct{ session, parent, frame string }
 
-func newBrowser(of session.Session, keepAlive bool) *browser {
+func newBrowser(launch session.Session, keepAlive bool) *browser {
 	return &browser{
-		launchID: of.LaunchID, profile: of.ProfileName, version: of.BrowserVersion, headless: of.Headless, keepAlive: keepAlive, busy: make(chan struct{}, 1),
+		launchID: launch.LaunchID, profile: launch.ProfileName, version: launch.BrowserVersion, headless: launch.Headless, keepAlive: keepAlive, busy: make(chan struct{}, 1),
 	}
 }
 
 // connect connects to the browser unless it is connected, and waits for its tabs.
-func (b *browser) connect(ctx context.Context, to access.Browser) error {
+func (b *browser) connect(ctx context.Context, launch access.Browser) error {
 	if b.conn != nil && b.conn.Err() == nil {
 		return nil
 	}
 	b.disconnect()
 	var err error
-	if b.conn, err = to.ConnectCDP(ctx, maxMessage); err != nil {
+	if b.conn, err = launch.ConnectCDP(ctx, maxMessage); err != nil {
 		return err
 	}
 	events := b.conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Page.javascriptDialogOpening",
@@ -115,12 +115,12 @@ func (b *browser) connect(ctx context.Context, to access.Browser) error {
 		if info.Type != "page" {
 			continue
 		}
-		one, err := b.awaitTab(ctx, info.TargetID)
+		t, err := b.awaitTab(ctx, info.TargetID)
 		if err != nil {
 			return err
 		}
 		b.mu.Lock()
-		one.reported = true
+		t.reported = true
 		b.mu.Unlock()
 	}
 	return nil

@@ -66,7 +66,7 @@ func dialogNote(kind, message string, accepted bool) string {
 }
 
 // attached adds a tab, or a frame of a tab. The caller holds the lock.
-func (b *browser) attached(conn *cdp.Conn, in *tab, parent, session string, info targetInfo) {
+func (b *browser) attached(conn *cdp.Conn, owner *tab, parent, session string, info targetInfo) {
 	switch {
 	case info.Type == "page":
 		b.opened++
@@ -78,8 +78,8 @@ func (b *browser) attached(conn *cdp.Conn, in *tab, parent, session string, info
 		}
 		post(conn, session, "Page.enable", nil)
 		post(conn, session, "Inspector.enable", nil)
-	case info.Type == "iframe" && in != nil:
-		in.frames = append(in.frames, embedded{session, parent, info.TargetID})
+	case info.Type == "iframe" && owner != nil:
+		owner.frames = append(owner.frames, embedded{session, parent, info.TargetID})
 	default:
 		return
 	}

@@ -38,11 +38,11 @@ func (s *Service) addFileTools(server *sdk.Server) {
 	addBrowserTool(s, server, "list_files", "List the files that the browser has downloaded and those that were uploaded for it.", func(ctx context.Context, b *browser, _ pageInput) (result, error) {
 		return b.listFiles(ctx)
 	})
-	addBrowserTool(s, server, "read_file", "Read a downloaded file. Small text is returned as text, another small file as a resource.", func(_ context.Context, b *browser, in fileInput) (result, error) {
-		return b.readFile(in.File)
+	addBrowserTool(s, server, "read_file", "Read a downloaded file. Small text is returned as text, another small file as a resource.", func(_ context.Context, b *browser, input fileInput) (result, error) {
+		return b.readFile(input.File)
 	})
-	addPageTool(s, server, "upload_file", "Store a file for the browser and, with ref, choose it in a file input of the page.", func(ctx context.Context, p pageCall, in uploadInput) (result, error) {
-		return p.uploadFile(ctx, p.tab, in)
+	addPageTool(s, server, "upload_file", "Store a file for the browser and, with ref, choose it in a file input of the page.", func(ctx context.Context, p pageCall, input uploadInput) (result, error) {
+		return p.uploadFile(ctx, p.tab, input)
 	})
 }
 
@@ -55,12 +55,12 @@ func (b *browser) stored() (*files.Launch, error) {
 }
 
 func (b *browser) listFiles(ctx context.Context) (result, error) {
-	of, err := b.stored()
+	launch, err := b.stored()
 	if err != nil {
 		return result{}, err
 	}
-	of.Sync(ctx)
-	all := of.List("")
+	launch.Sync(ctx)
+	all := launch.List("")
 	if len(all) == 0 {
 		return result{note: "The browser has no files."}, nil
 	}
@@ -76,11 +76,11 @@ func (b *browser) listFiles(ctx context.Context) (result, error) {
 }
 
 func (b *browser) readFile(id string) (result, error) {
-	of, err := b.stored()
+	launch, err := b.stored()
 	if err != nil {
 		return result{}, err
 	}
-	content, f, err := of.Open(id)
+	content, f, err := launch.Open(id)
 	if err != nil {
 		if f.ID == "" {
 			return result{}, toolError("There is no file " + quote(id) + ". Call list_files.")
@@ -114,46 +114,46 @@ func binaryType(raw []byte) string {
 }
 
 // uploadFile stores a file and chooses it in a file input.
-func (b *browser) uploadFile(ctx context.Context, t *tab, in uploadInput) (result, error) {
-	of, err := b.stored()
+func (b *browser) uploadFile(ctx context.Context, t *tab, input uploadInput) (result, error) {
+	launch, err := b.stored()
 	if err != nil {
 		return result{}, err
 	}
-	var input element
-	if in.Ref != "" {
-		if input, err = b.find(ctx, t, in.Ref); err != nil {
+	var field element
+	if input.Ref != "" {
+		if field, err = b.find(ctx, t, input.Ref); err != nil {
 			return result{}, err
 		}
 	}
-	content, err := in.decode()
+	content, err := input.decode()
 	if err != nil {
 		return result{}, err
 	}
-	added, err := of.Add(in.Name, int64(len(content)), bytes.NewReader(content))
+	added, err := launch.Add(input.Name, int64(len(content)), bytes.NewReader(content))
 	if err != nil {
 		return result{}, toolError("The file could not be stored: the files of the browser have reached their limit, or the disk is full.")
 	}
-	note := fmt.Sprintf("Stored %s as file %s, with the path %s.", quote(in.Name), added.ID, added.Path)
-	if in.Ref == "" {
+	note := fmt.Sprintf("Stored %s as file %s, with the path %s.", quote(input.Name), added.ID, added.Path)
+	if input.Ref == "" {
 		return result{note: note}, nil
 	}
-	params := map[string]any{"backendNodeId": input.node, "files": []string{added.Path}}
-	if err := b.callIn(ctx, t, input.session, "DOM.setFileInputFiles", params, nil); err != nil {
-		return result{}, toolError(quote(in.Ref) + " is not a file input. The file is stored as " + added.ID + ".")
+	params := map[string]any{"backendNodeId": field.node, "files": []string{added.Path}}
+	if err := b.callIn(ctx, t, field.session, "DOM.setFileInputFiles", params, nil); err != nil {
+		return result{}, toolError(quote(input.Ref) + " is not a file input. The file is stored as " + added.ID + ".")
 	}
 	return result{note: note}, nil
 }
 
 // decode checks the name and returns the content.
-func (in uploadInput) decode() (content []byte, err error) {
-	if problem := files.CheckName(in.Name); problem != "" {
+func (input uploadInput) decode() (content []byte, err error) {
+	if problem := files.CheckName(input.Name); problem != "" {
 		return nil, toolError("name: " + problem + ".")
 	}
-	switch in.Encoding {
+	switch input.Encoding {
 	case "", "text":
-		return []byte(in.Content), nil
+		return []byte(input.Content), nil
 	case "base64":
-		if content, err = base64.StdEncoding.DecodeString(in.Content); err != nil {
+		if content, err = base64.StdEncoding.DecodeString(input.Content); err != nil {
 			return nil, toolError("content: must be base64.")
 		}
 		return content, nil

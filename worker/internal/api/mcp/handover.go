@@ -23,42 +23,42 @@ type humanInput struct {
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" jsonschema:"how long to wait, 1 to 43200, by default 600"`
 }
 
-func (in humanInput) request() handover.Request {
-	r := handover.Request{Reason: in.Reason, Timeout: handover.DefaultTimeout}
-	if in.TimeoutSeconds != 0 {
-		r.Timeout = handover.Seconds(in.TimeoutSeconds)
+func (input humanInput) request() handover.Request {
+	r := handover.Request{Reason: input.Reason, Timeout: handover.DefaultTimeout}
+	if input.TimeoutSeconds != 0 {
+		r.Timeout = handover.Seconds(input.TimeoutSeconds)
 	}
 	return r
 }
 
 func (s *Service) addHandoverTool(server *sdk.Server) {
-	wait := func(in humanInput) time.Duration { return in.request().Timeout + pageTimeout }
+	wait := func(input humanInput) time.Duration { return input.request().Timeout + pageTimeout }
 	addTool(s, server, "request_human", "Hand the browser to a person and wait, for example for a captcha, a sign-in or a payment. "+
 		"The operator sees the reason in the console of the worker and opens the live view there. Returns the outcome: done, timeout or canceled.", wait, s.requestHuman)
 }
 
 // requestHuman hands a browser to a person and waits.
-func (s *Service) requestHuman(ctx context.Context, one *clientSession, in humanInput) (result, error) {
-	b, err := one.browser(in.handle())
+func (s *Service) requestHuman(ctx context.Context, client *clientSession, input humanInput) (result, error) {
+	b, err := client.browser(input.handle())
 	if err != nil {
 		return result{}, err
 	}
-	to, ok := s.Browsers.Find(b.launchID.String())
+	launch, ok := s.Browsers.Find(b.launchID.String())
 	if !ok {
 		return result{}, errEnded(b)
 	}
-	begun, err := to.Calls.Handovers().Begin(in.request())
+	active, err := launch.Calls.Handovers().Begin(input.request())
 	if errors.Is(err, handover.ErrOpen) {
 		return result{}, toolError("A handover of this browser is already open. Wait until it has ended.")
 	}
 	if err != nil {
 		return result{}, err
 	}
-	if err := awaitHuman(ctx, begun); err != nil {
-		begun.Cancel()
+	if err := awaitHuman(ctx, active); err != nil {
+		active.Cancel()
 		return result{}, err
 	}
-	ended, _ := begun.Result()
+	ended, _ := active.Result()
 	if ended.Outcome == handover.BrowserEnded {
 		return result{}, errEnded(b)
 	}
@@ -76,19 +76,19 @@ func (s *Service) requestHuman(ctx context.Context, one *clientSession, in human
 }
 
 // awaitHuman waits for the end of a handover and reports progress.
-func awaitHuman(ctx context.Context, begun *handover.Handover) error {
+func awaitHuman(ctx context.Context, active *handover.Handover) error {
 	report := progressOf(ctx)
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
-	report(ctx, begun)
+	report(ctx, active)
 	for {
 		select {
-		case <-begun.Ended():
+		case <-active.Ended():
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			report(ctx, begun)
+			report(ctx, active)
 		}
 	}
 }
@@ -103,23 +103,23 @@ func progressOf(ctx context.Context) func(context.Context, *handover.Handover) {
 	if call == nil || call.Params.GetProgressToken() == nil {
 		return func(context.Context, *handover.Handover) {}
 	}
-	return func(ctx context.Context, of *handover.Handover) {
+	return func(ctx context.Context, active *handover.Handover) {
 		// A client without the stream gets none.
 		_ = call.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 			ProgressToken: call.Params.GetProgressToken(), Message: "Waiting for a person.",
-			Progress: math.Round(time.Since(of.Since).Seconds()), Total: of.Until.Sub(of.Since).Seconds(),
+			Progress: math.Round(time.Since(active.Since).Seconds()), Total: active.Until.Sub(active.Since).Seconds(),
 		})
 	}
 }
 
 // awaitPerson waits until no handover of a browser is open.
-func awaitPerson(ctx context.Context, of *handover.Handovers) error {
-	held := of.Held()
-	if held == nil {
+func awaitPerson(ctx context.Context, handovers *handover.Handovers) error {
+	handoverCtx := handovers.Held()
+	if handoverCtx == nil {
 		return nil
 	}
 	select {
-	case <-held.Done():
+	case <-handoverCtx.Done():
 		return nil
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {

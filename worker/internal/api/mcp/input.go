@@ -37,38 +37,38 @@ func (b *browser) locate(ctx context.Context, t *tab, e element, ref string) (po
 }
 
 // offset returns where the viewport of a frame of another site is in the tab.
-func (b *browser) offset(ctx context.Context, t *tab, session string) (at point, err error) {
+func (b *browser) offset(ctx context.Context, t *tab, session string) (origin point, err error) {
 	b.mu.Lock()
 	frames := t.frames
 	b.mu.Unlock()
 	for session != t.session {
-		var in embedded
+		var current embedded
 		for _, f := range frames {
 			if f.session == session {
-				in = f
+				current = f
 			}
 		}
-		if in.session == "" {
-			return at, errTabClosed
+		if current.session == "" {
+			return origin, errTabClosed
 		}
-		node, err := b.owner(ctx, t, in.parent, in.frame)
+		node, err := b.owner(ctx, t, current.parent, current.frame)
 		if err != nil {
-			return at, err
+			return origin, err
 		}
 		var box struct{ Model struct{ Content []float64 } }
-		if err := b.callIn(ctx, t, in.parent, "DOM.getBoxModel", map[string]any{"backendNodeId": node}, &box); err != nil {
-			return at, err
+		if err := b.callIn(ctx, t, current.parent, "DOM.getBoxModel", map[string]any{"backendNodeId": node}, &box); err != nil {
+			return origin, err
 		}
 		if len(box.Model.Content) > 1 {
-			at.x, at.y = at.x+box.Model.Content[0], at.y+box.Model.Content[1]
+			origin.x, origin.y = origin.x+box.Model.Content[0], origin.y+box.Model.Content[1]
 		}
-		session = in.parent
+		session = current.parent
 	}
-	return at, nil
+	return origin, nil
 }
 
-func (b *browser) mouse(ctx context.Context, t *tab, kind string, at point, clicks int) error {
-	params := map[string]any{"type": kind, "x": at.x, "y": at.y}
+func (b *browser) mouse(ctx context.Context, t *tab, kind string, position point, clicks int) error {
+	params := map[string]any{"type": kind, "x": position.x, "y": position.y}
 	if clicks > 0 {
 		params["button"], params["clickCount"] = "left", clicks
 	}
@@ -77,27 +77,27 @@ func (b *browser) mouse(ctx context.Context, t *tab, kind string, at point, clic
 
 // hover moves the pointer over an element.
 func (b *browser) hover(ctx context.Context, t *tab, e element, ref string) error {
-	at, err := b.locate(ctx, t, e, ref)
+	position, err := b.locate(ctx, t, e, ref)
 	if err != nil {
 		return err
 	}
-	return b.mouse(ctx, t, "mouseMoved", at, 0)
+	return b.mouse(ctx, t, "mouseMoved", position, 0)
 }
 
 // click clicks an element, once or twice.
 func (b *browser) click(ctx context.Context, t *tab, e element, ref string, times int) error {
-	at, err := b.locate(ctx, t, e, ref)
+	position, err := b.locate(ctx, t, e, ref)
 	if err != nil {
 		return err
 	}
-	return b.clickAt(ctx, t, at, times)
+	return b.clickAt(ctx, t, position, times)
 }
 
-func (b *browser) clickAt(ctx context.Context, t *tab, at point, times int) error {
-	err := b.mouse(ctx, t, "mouseMoved", at, 0)
+func (b *browser) clickAt(ctx context.Context, t *tab, position point, times int) error {
+	err := b.mouse(ctx, t, "mouseMoved", position, 0)
 	for i := 1; i <= times && err == nil; i++ {
-		if err = b.mouse(ctx, t, "mousePressed", at, i); err == nil {
-			err = b.mouse(ctx, t, "mouseReleased", at, i)
+		if err = b.mouse(ctx, t, "mousePressed", position, i); err == nil {
+			err = b.mouse(ctx, t, "mouseReleased", position, i)
 		}
 	}
 	return err
@@ -112,7 +112,7 @@ func (b *browser) press(ctx context.Context, t *tab, k keys.Key, modifiers int) 
 }
 
 // parseKeys reads a key with modifiers, such as Control+A.
-func parseKeys(text string) (held []keys.Key, k keys.Key, err error) {
+func parseKeys(text string) (modifierKeys []keys.Key, k keys.Key, err error) {
 	names := strings.Split(text, "+")
 	if rest, ok := strings.CutSuffix(text, "++"); ok {
 		names = append(strings.Split(rest, "+"), "+")
@@ -126,30 +126,30 @@ func parseKeys(text string) (held []keys.Key, k keys.Key, err error) {
 			return nil, k, toolError(fmt.Sprintf("%s is not a key. Use a character or a name such as Enter, Tab, Escape, ArrowDown, F5 or Control+A.", quote(text)))
 		}
 		if last {
-			return held, k, nil
+			return modifierKeys, k, nil
 		}
-		held = append(held, k)
+		modifierKeys = append(modifierKeys, k)
 	}
-	return held, k, nil
+	return modifierKeys, k, nil
 }
 
 // pressKeys presses a key while modifiers are held.
 func (b *browser) pressKeys(ctx context.Context, t *tab, text string) error {
-	held, k, err := parseKeys(text)
+	modifierKeys, k, err := parseKeys(text)
 	if err != nil {
 		return err
 	}
 	modifiers := 0
-	for _, m := range held {
+	for _, m := range modifierKeys {
 		modifiers |= m.Modifier
 		if err := b.call(ctx, t, "Input.dispatchKeyEvent", m.Event(true, modifiers), nil); err != nil {
 			return err
 		}
 	}
 	err = b.press(ctx, t, k, modifiers)
-	for i := len(held) - 1; i >= 0 && err == nil; i-- {
-		modifiers &^= held[i].Modifier
-		err = b.call(ctx, t, "Input.dispatchKeyEvent", held[i].Event(false, modifiers), nil)
+	for i := len(modifierKeys) - 1; i >= 0 && err == nil; i-- {
+		modifiers &^= modifierKeys[i].Modifier
+		err = b.call(ctx, t, "Input.dispatchKeyEvent", modifierKeys[i].Event(false, modifiers), nil)
 	}
 	return err
 }
@@ -160,13 +160,13 @@ func (b *browser) apply(ctx context.Context, t *tab, e element, ref, function st
 	if err := b.callIn(ctx, t, e.session, "DOM.resolveNode", map[string]any{"backendNodeId": e.node}, &object); err != nil {
 		return refused(err, ref)
 	}
-	given := []map[string]any{}
+	arguments := []map[string]any{}
 	for _, arg := range args {
-		given = append(given, map[string]any{"value": arg})
+		arguments = append(arguments, map[string]any{"value": arg})
 	}
 	answer := evaluated{into: into}
 	err := b.callIn(ctx, t, e.session, "Runtime.callFunctionOn", map[string]any{
-		"objectId": object.Object.ObjectID, "functionDeclaration": function, "arguments": given, "returnByValue": true, "userGesture": true,
+		"objectId": object.Object.ObjectID, "functionDeclaration": function, "arguments": arguments, "returnByValue": true, "userGesture": true,
 	}, &answer.raw)
 	if err != nil {
 		return err

@@ -35,14 +35,14 @@ type networkInput struct {
 }
 
 func (s *Service) addInspectionTools(server *sdk.Server) {
-	addPageTool(s, server, "evaluate", "Evaluate a JavaScript expression in the page and return its value as JSON.", func(ctx context.Context, p pageCall, in evaluateInput) (result, error) {
-		return p.evaluateJSON(ctx, in.Expression)
+	addPageTool(s, server, "evaluate", "Evaluate a JavaScript expression in the page and return its value as JSON.", func(ctx context.Context, p pageCall, input evaluateInput) (result, error) {
+		return p.evaluateJSON(ctx, input.Expression)
 	})
-	addPageTool(s, server, "console_messages", "List the newest console messages and uncaught exceptions of the selected tab. The first call has those of the current page; later calls also those of the pages between.", func(ctx context.Context, p pageCall, in consoleInput) (result, error) {
-		return p.consoleMessages(ctx, in.Errors)
+	addPageTool(s, server, "console_messages", "List the newest console messages and uncaught exceptions of the selected tab. The first call has those of the current page; later calls also those of the pages between.", func(ctx context.Context, p pageCall, input consoleInput) (result, error) {
+		return p.consoleMessages(ctx, input.Errors)
 	})
-	addPageTool(s, server, "network_requests", "List the newest requests of the selected tab, with method, status, type and address.", func(ctx context.Context, p pageCall, in networkInput) (result, error) {
-		return p.networkRequests(ctx, in)
+	addPageTool(s, server, "network_requests", "List the newest requests of the selected tab, with method, status, type and address.", func(ctx context.Context, p pageCall, input networkInput) (result, error) {
+		return p.networkRequests(ctx, input)
 	})
 	addPageTool(s, server, "storage_state", "Return the cookies and the storage of the browser, for the argument state of launch_browser. They can contain credentials.", func(ctx context.Context, p pageCall, _ pageInput) (result, error) {
 		return p.storageState(ctx)
@@ -84,11 +84,11 @@ func (p pageCall) evaluateJSON(ctx context.Context, expression string) (result, 
 }
 
 func (p pageCall) consoleMessages(ctx context.Context, errorsOnly bool) (result, error) {
-	to, err := p.access()
+	launch, err := p.access()
 	if err != nil {
 		return result{}, err
 	}
-	log, err := p.service.Logs.Open(ctx, to)
+	log, err := p.service.Logs.Open(ctx, launch)
 	if err != nil {
 		return result{}, err
 	}
@@ -120,11 +120,11 @@ func newest(lines []string, most int, things string) result {
 }
 
 func (p pageCall) storageState(ctx context.Context) (result, error) {
-	to, err := p.access()
+	launch, err := p.access()
 	if err != nil {
 		return result{}, err
 	}
-	state, err := p.service.Pages.State(ctx, to, true)
+	state, err := p.service.Pages.State(ctx, launch, true)
 	if err != nil {
 		return result{}, err
 	}

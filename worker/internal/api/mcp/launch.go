@@ -32,40 +32,40 @@ type launchInput struct {
 }
 
 // body returns the launch as the body of POST /sessions/profile.
-func (in launchInput) body() ([]byte, error) {
+func (input launchInput) body() ([]byte, error) {
 	body := map[string]any{}
-	browser := map[string]any{"keepAlive": in.KeepAlive}
+	browser := map[string]any{"keepAlive": input.KeepAlive}
 	spec := map[string]any{}
-	if in.BrowserVersion != 0 {
-		spec["browserVersion"] = in.BrowserVersion
+	if input.BrowserVersion != 0 {
+		spec["browserVersion"] = input.BrowserVersion
 	}
-	if in.OS != "" {
-		spec["os"] = in.OS
+	if input.OS != "" {
+		spec["os"] = input.OS
 	}
-	if in.ProfileID != "" {
-		body["profileId"] = in.ProfileID
+	if input.ProfileID != "" {
+		body["profileId"] = input.ProfileID
 	}
-	if in.ProfileID == "" || len(spec) > 0 {
+	if input.ProfileID == "" || len(spec) > 0 {
 		body["spec"] = spec
 	}
-	if in.Locale != "" {
-		browser["locale"] = in.Locale
+	if input.Locale != "" {
+		browser["locale"] = input.Locale
 	}
-	if in.Headless != nil {
-		browser["headless"] = *in.Headless
+	if input.Headless != nil {
+		browser["headless"] = *input.Headless
 	}
-	if len(in.Extensions) > 0 {
-		browser["extensions"] = in.Extensions
+	if len(input.Extensions) > 0 {
+		browser["extensions"] = input.Extensions
 	}
-	if in.State != nil {
-		browser["state"] = in.State
+	if input.State != nil {
+		browser["state"] = input.State
 	}
-	if in.WaitSeconds != 0 {
-		body["waitSeconds"] = in.WaitSeconds
+	if input.WaitSeconds != 0 {
+		body["waitSeconds"] = input.WaitSeconds
 	}
 	body["browser"] = browser
-	if in.Proxy != "" {
-		proxy, ok := launch.ParseProxy(in.Proxy)
+	if input.Proxy != "" {
+		proxy, ok := launch.ParseProxy(input.Proxy)
 		if !ok {
 			return nil, toolError("proxy: must be a URL such as socks5://proxy.example:1080, with user and password before an @ if it needs them.")
 		}
@@ -77,8 +77,8 @@ func (in launchInput) body() ([]byte, error) {
 type endInput struct{ onBrowser }
 
 func (s *Service) addBrowserTools(server *sdk.Server) {
-	wait := func(in launchInput) time.Duration {
-		return launchTimeout + time.Duration(min(max(in.WaitSeconds, 0), maxWait))*time.Second
+	wait := func(input launchInput) time.Duration {
+		return launchTimeout + time.Duration(min(max(input.WaitSeconds, 0), maxWait))*time.Second
 	}
 	addTool(s, server, "launch_browser", "Launch a browser, with a profile or a temporary one. Returns its handle, such as b1. End it with end_browser when it is no longer needed.", wait, s.launchBrowser)
 	short := func(struct{}) time.Duration { return pageTimeout }
@@ -86,8 +86,8 @@ func (s *Service) addBrowserTools(server *sdk.Server) {
 	addTool(s, server, "end_browser", "End a browser. Its profile's data is saved if the profile keeps data.", func(endInput) time.Duration { return pageTimeout }, s.endBrowser)
 }
 
-func (s *Service) launchBrowser(ctx context.Context, one *clientSession, in launchInput) (result, error) {
-	body, err := in.body()
+func (s *Service) launchBrowser(ctx context.Context, client *clientSession, input launchInput) (result, error) {
+	body, err := input.body()
 	if err != nil {
 		return result{}, err
 	}
@@ -95,33 +95,33 @@ func (s *Service) launchBrowser(ctx context.Context, one *clientSession, in laun
 	if err != nil {
 		return result{}, err
 	}
-	request.OrganizationKey, request.Client = one.caller.key, one.caller.client
+	request.OrganizationKey, request.Client = client.caller.key, client.caller.client
 	launched, err := s.Launches.Launch(ctx, request)
 	if err != nil {
 		return result{}, err
 	}
 	b := newBrowser(launched, request.KeepAlive)
-	if !one.add(b) {
+	if !client.add(b) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
-		if err := one.kill(ctx, b, session.ClientClose); err != nil {
+		if err := client.kill(ctx, b, session.ClientClose); err != nil {
 			s.Logger.Error("failed to end browser", "launchId", b.launchID, "error", err)
 		}
 		return result{}, toolError("This session has ended. Connect again.")
 	}
 	note := "Launched " + b.describe() + "."
-	if of := launched.Recording; of != nil && of.Failure != "" {
-		note += " Its recording could not start: " + of.Failure + "."
+	if recording := launched.Recording; recording != nil && recording.Failure != "" {
+		note += " Its recording could not start: " + recording.Failure + "."
 	}
 	return result{note: note}, nil
 }
 
-func (s *Service) listBrowsers(_ context.Context, one *clientSession, _ struct{}) (result, error) {
+func (s *Service) listBrowsers(_ context.Context, client *clientSession, _ struct{}) (result, error) {
 	var lines []string
-	for _, b := range one.list() {
+	for _, b := range client.list() {
 		state := ""
 		if s.hasEnded(b) {
-			one.remove(b)
+			client.remove(b)
 			state = ", has ended"
 		}
 		lines = append(lines, b.describe()+state)
@@ -144,14 +144,14 @@ func (b *browser) describe() string {
 	return fmt.Sprintf("browser %s (version %d, %s, profile %s%s)", b.name, b.version, kind, quote(b.profile), keep)
 }
 
-func (s *Service) endBrowser(ctx context.Context, one *clientSession, in endInput) (result, error) {
-	b, err := one.browser(in.handle())
+func (s *Service) endBrowser(ctx context.Context, client *clientSession, input endInput) (result, error) {
+	b, err := client.browser(input.handle())
 	if err != nil {
 		return result{}, err
 	}
-	if err := one.kill(ctx, b, session.ByRequest); err != nil {
+	if err := client.kill(ctx, b, session.ByRequest); err != nil {
 		return result{}, err
 	}
-	one.remove(b)
+	client.remove(b)
 	return result{note: fmt.Sprintf("Browser %s has ended.", b.name)}, nil
 }

@@ -65,7 +65,7 @@ func (t *tab) recordRequest(event cdp.Event) {
 	}
 }
 
-func (p pageCall) networkRequests(ctx context.Context, in networkInput) (result, error) {
+func (p pageCall) networkRequests(ctx context.Context, input networkInput) (result, error) {
 	if err := p.evaluate(ctx, p.tab, "0", new(int)); err != nil { // the page has sent its earlier events
 		return result{}, err
 	}
@@ -76,7 +76,7 @@ func (p pageCall) networkRequests(ctx context.Context, in networkInput) (result,
 	defer p.mu.Unlock()
 	var lines []string
 	for _, r := range p.tab.requests {
-		if strings.Contains(r.address, in.Contains) && (!in.Failed || r.failure != "" || r.status >= 400) {
+		if strings.Contains(r.address, input.Contains) && (!input.Failed || r.failure != "" || r.status >= 400) {
 			lines = append(lines, r.String())
 		}
 	}

@@ -38,63 +38,63 @@ type dragAtInput struct {
 }
 
 func (s *Service) addPointerTools(server *sdk.Server) {
-	addPageTool(s, server, "drag", "Drag an element of the latest snapshot onto another one.", func(ctx context.Context, p pageCall, in dragInput) (result, error) {
-		target, err := p.find(ctx, p.tab, in.Target)
+	addPageTool(s, server, "drag", "Drag an element of the latest snapshot onto another one.", func(ctx context.Context, p pageCall, input dragInput) (result, error) {
+		target, err := p.find(ctx, p.tab, input.Target)
 		if err != nil {
 			return result{}, err
 		}
-		return p.act(ctx, in.Ref, false, func(e element) error {
-			from, to, err := p.locateBoth(ctx, e, in.Ref, target, in.Target)
+		return p.act(ctx, input.Ref, false, func(e element) error {
+			start, end, err := p.locateBoth(ctx, e, input.Ref, target, input.Target)
 			if err != nil {
 				return err
 			}
-			return p.drag(ctx, from, to)
+			return p.drag(ctx, start, end)
 		})
 	})
-	addPageTool(s, server, "click_at", "Click at a position of the latest screenshot, for what has no element in the snapshot, such as a canvas.", func(ctx context.Context, p pageCall, in clickAtInput) (result, error) {
+	addPageTool(s, server, "click_at", "Click at a position of the latest screenshot, for what has no element in the snapshot, such as a canvas.", func(ctx context.Context, p pageCall, input clickAtInput) (result, error) {
 		return p.perform(ctx, func() error {
-			at, err := p.inPage(in.X, in.Y)
+			position, err := p.inPage(input.X, input.Y)
 			if err != nil {
 				return err
 			}
 			times := 1
-			if in.Double {
+			if input.Double {
 				times = 2
 			}
-			return p.clickAt(ctx, p.tab, at, times)
+			return p.clickAt(ctx, p.tab, position, times)
 		})
 	})
-	addPageTool(s, server, "drag_at", "Drag from one position of the latest screenshot to another one.", func(ctx context.Context, p pageCall, in dragAtInput) (result, error) {
+	addPageTool(s, server, "drag_at", "Drag from one position of the latest screenshot to another one.", func(ctx context.Context, p pageCall, input dragAtInput) (result, error) {
 		return p.perform(ctx, func() error {
-			from, err := p.inPage(in.X, in.Y)
+			start, err := p.inPage(input.X, input.Y)
 			if err != nil {
 				return err
 			}
-			to, err := p.inPage(in.TargetX, in.TargetY)
+			end, err := p.inPage(input.TargetX, input.TargetY)
 			if err != nil {
 				return err
 			}
-			return p.drag(ctx, from, to)
+			return p.drag(ctx, start, end)
 		})
 	})
 }
 
 // locateBoth scrolls two elements into view and returns their centers.
-func (p pageCall) locateBoth(ctx context.Context, source element, sourceRef string, target element, targetRef string) (from, to point, err error) {
+func (p pageCall) locateBoth(ctx context.Context, source element, sourceRef string, target element, targetRef string) (start, end point, err error) {
 	var again point
-	for _, one := range []struct {
+	for _, entry := range []struct {
 		element
-		ref string
-		at  *point
-	}{{target, targetRef, &to}, {source, sourceRef, &from}, {target, targetRef, &to}, {source, sourceRef, &again}} {
-		if *one.at, err = p.locate(ctx, p.tab, one.element, one.ref); err != nil {
-			return from, to, err
+		ref    string
+		center *point
+	}{{target, targetRef, &end}, {source, sourceRef, &start}, {target, targetRef, &end}, {source, sourceRef, &again}} {
+		if *entry.center, err = p.locate(ctx, p.tab, entry.element, entry.ref); err != nil {
+			return start, end, err
 		}
 	}
-	if again != from {
-		return from, to, toolError(fmt.Sprintf("The elements %s and %s are not visible at the same time.", sourceRef, targetRef))
+	if again != start {
+		return start, end, toolError(fmt.Sprintf("The elements %s and %s are not visible at the same time.", sourceRef, targetRef))
 	}
-	return from, to, nil
+	return start, end, nil
 }
 
 // picture is the size of the latest screenshot of a tab, and the CSS pixels of the page for each of its pixels.
@@ -104,8 +104,8 @@ type picture struct {
 }
 
 // measurePicture remembers the size of a screenshot, for positions in it.
-func (p pageCall) measurePicture(ctx context.Context, taken []byte) error {
-	size, err := jpeg.DecodeConfig(bytes.NewReader(taken))
+func (p pageCall) measurePicture(ctx context.Context, image []byte) error {
+	size, err := jpeg.DecodeConfig(bytes.NewReader(image))
 	if err != nil {
 		return err
 	}
@@ -125,19 +125,19 @@ func (p pageCall) measurePicture(ctx context.Context, taken []byte) error {
 func (p pageCall) inPage(x, y float64) (point, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shown := p.tab.picture
-	if shown.scale == 0 {
+	latest := p.tab.picture
+	if latest.scale == 0 {
 		return point{}, toolError("Positions are those of the latest screenshot. Call screenshot first.")
 	}
-	if x < 0 || y < 0 || x >= float64(shown.width) || y >= float64(shown.height) {
+	if x < 0 || y < 0 || x >= float64(latest.width) || y >= float64(latest.height) {
 		return point{}, toolError("The position is outside of the latest screenshot.")
 	}
-	return point{x * shown.scale, y * shown.scale}, nil
+	return point{x * latest.scale, y * latest.scale}, nil
 }
 
 // drag presses the pointer at one position and releases it at another one. A page that starts a drag of its own gets
 // the events of drag and drop.
-func (p pageCall) drag(ctx context.Context, from, to point) error {
+func (p pageCall) drag(ctx context.Context, start, end point) error {
 	dragged := make(chan json.RawMessage, 1)
 	p.setDragged(dragged)
 	defer p.setDragged(nil)
@@ -145,22 +145,22 @@ func (p pageCall) drag(ctx context.Context, from, to point) error {
 		return err
 	}
 	defer post(p.conn, p.tab.session, "Input.setInterceptDrags", map[string]any{"enabled": false})
-	if err := p.mouse(ctx, p.tab, "mouseMoved", from, 0); err != nil {
+	if err := p.mouse(ctx, p.tab, "mouseMoved", start, 0); err != nil {
 		return err
 	}
-	if err := p.mouse(ctx, p.tab, "mousePressed", from, 1); err != nil {
+	if err := p.mouse(ctx, p.tab, "mousePressed", start, 1); err != nil {
 		return err
 	}
 	for i := 1; i <= dragSteps; i++ {
 		part := float64(i) / dragSteps
-		if err := p.mouse(ctx, p.tab, "mouseMoved", point{from.x + (to.x-from.x)*part, from.y + (to.y-from.y)*part}, 1); err != nil {
+		if err := p.mouse(ctx, p.tab, "mouseMoved", point{start.x + (end.x-start.x)*part, start.y + (end.y-start.y)*part}, 1); err != nil {
 			return err
 		}
 	}
 	select {
 	case data := <-dragged:
 		for _, kind := range []string{"dragEnter", "dragOver", "drop"} {
-			params := map[string]any{"type": kind, "x": to.x, "y": to.y, "data": data}
+			params := map[string]any{"type": kind, "x": end.x, "y": end.y, "data": data}
 			if err := p.call(ctx, p.tab, "Input.dispatchDragEvent", params, nil); err != nil {
 				return err
 			}
@@ -169,12 +169,12 @@ func (p pageCall) drag(ctx context.Context, from, to point) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return p.mouse(ctx, p.tab, "mouseReleased", to, 1)
+	return p.mouse(ctx, p.tab, "mouseReleased", end, 1)
 }
 
 // setDragged sets the channel that gets the data of a drag that the page starts.
-func (p pageCall) setDragged(to chan json.RawMessage) {
+func (p pageCall) setDragged(data chan json.RawMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tab.dragged = to
+	p.tab.dragged = data
 }

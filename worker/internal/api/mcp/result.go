@@ -50,11 +50,11 @@ func mark(content string) string {
 
 // describe returns the text of an error for the model.
 func (s *Service) describe(err error, b *browser) error {
-	var known toolError
+	var toolErr toolError
 	var f *fault.Error
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &toolErr):
+		return toolErr
 	case errors.Is(err, errTabClosed):
 		return toolError("The tab was closed meanwhile. Call list_tabs.")
 	case errors.Is(err, errTabCrashed):

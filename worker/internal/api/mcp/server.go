@@ -21,9 +21,9 @@ func (s *Service) newServer() *sdk.Server {
 	server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, request sdk.Request) (sdk.Result, error) {
 			answer, err := next(ctx, method, request)
-			if one := sessionOfContext(ctx); one != nil && err == nil && method == "initialize" {
-				if as, ok := request.GetSession().(*sdk.ServerSession); ok {
-					err = one.opened(as)
+			if client := sessionOfContext(ctx); client != nil && err == nil && method == "initialize" {
+				if sdkSession, ok := request.GetSession().(*sdk.ServerSession); ok {
+					err = client.opened(sdkSession)
 				}
 			}
 			return answer, err
@@ -41,22 +41,22 @@ func (s *Service) newServer() *sdk.Server {
 }
 
 func sessionOfContext(ctx context.Context) *clientSession {
-	one, _ := ctx.Value(sessionKey{}).(*clientSession)
-	return one
+	client, _ := ctx.Value(sessionKey{}).(*clientSession)
+	return client
 }
 
 // addTool adds a tool of a session. limit is its deadline.
 func addTool[In any](s *Service, server *sdk.Server, name, description string, limit func(In) time.Duration, do func(context.Context, *clientSession, In) (result, error)) {
 	tool := &sdk.Tool{Name: name, Description: description}
-	sdk.AddTool(server, tool, func(ctx context.Context, call *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
-		one := sessionOfContext(ctx)
-		if one == nil || one.ctx.Err() != nil {
+	sdk.AddTool(server, tool, func(ctx context.Context, call *sdk.CallToolRequest, input In) (*sdk.CallToolResult, any, error) {
+		client := sessionOfContext(ctx)
+		if client == nil || client.ctx.Err() != nil {
 			return nil, nil, toolError("This session has ended. Connect again.")
 		}
-		ctx, cancel := context.WithTimeout(ctx, limit(in))
+		ctx, cancel := context.WithTimeout(ctx, limit(input))
 		defer cancel()
-		defer context.AfterFunc(one.ctx, cancel)()
-		answer, err := do(context.WithValue(ctx, progressKey{}, call), one, in)
+		defer context.AfterFunc(client.ctx, cancel)()
+		answer, err := do(context.WithValue(ctx, progressKey{}, call), client, input)
 		if err != nil {
 			return nil, nil, s.describe(err, nil)
 		}
@@ -83,27 +83,27 @@ const pageTimeout = time.Minute
 // addPageTool adds a tool that acts on the selected tab of a browser. Its result says
 // which page is shown afterwards.
 func addPageTool[In interface{ handle() string }](s *Service, server *sdk.Server, name, description string, do func(context.Context, pageCall, In) (result, error)) {
-	addBrowserTool(s, server, name, description, func(ctx context.Context, b *browser, in In) (result, error) {
+	addBrowserTool(s, server, name, description, func(ctx context.Context, b *browser, input In) (result, error) {
 		t, err := b.selected()
 		if err != nil {
 			return result{}, err
 		}
-		return do(ctx, pageCall{b, s, t}, in)
+		return do(ctx, pageCall{b, s, t}, input)
 	})
 }
 
 // addBrowserTool adds a tool that acts on a connected browser.
 func addBrowserTool[In interface{ handle() string }](s *Service, server *sdk.Server, name, description string, do func(context.Context, *browser, In) (result, error)) {
 	limit := func(In) time.Duration { return pageTimeout }
-	addTool(s, server, name, description, limit, func(ctx context.Context, one *clientSession, in In) (result, error) {
-		b, err := one.browser(in.handle())
+	addTool(s, server, name, description, limit, func(ctx context.Context, client *clientSession, input In) (result, error) {
+		b, err := client.browser(input.handle())
 		if err != nil {
 			return result{}, err
 		}
-		answer, err := s.use(ctx, b, func(ctx context.Context) (result, error) { return do(ctx, b, in) })
+		answer, err := s.use(ctx, b, func(ctx context.Context) (result, error) { return do(ctx, b, input) })
 		if err != nil {
 			if s.hasEnded(b) {
-				one.remove(b)
+				client.remove(b)
 			}
 			return result{}, s.describe(err, b)
 		}
@@ -119,18 +119,18 @@ func (s *Service) use(ctx context.Context, b *browser, do func(context.Context) 
 	case <-ctx.Done():
 		return result{}, context.Cause(ctx)
 	}
-	to, ok := s.Browsers.Find(b.launchID.String())
+	launch, ok := s.Browsers.Find(b.launchID.String())
 	if !ok {
 		return result{}, errEnded(b)
 	}
-	defer to.Activity.Watch(nil)()
-	if err := awaitPerson(ctx, to.Calls.Handovers()); err != nil {
+	defer launch.Activity.Watch(nil)()
+	if err := awaitPerson(ctx, launch.Calls.Handovers()); err != nil {
 		return result{}, err
 	}
-	if err := b.connect(ctx, to); err != nil {
+	if err := b.connect(ctx, launch); err != nil {
 		return result{}, err
 	}
-	b.files = to.Files
+	b.files = launch.Files
 	answer, err := do(ctx)
 	if err != nil {
 		if notes := b.takeNotes(); notes != "" { // such as a dialog that prevented the action
@@ -176,16 +176,16 @@ func (b *browser) page(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	at, title, err := b.shown(ctx, t)
+	address, title, err := b.currentPage(ctx, t)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("Page: %s, title %s (browser %s, tab %s)", quote(at), quote(title), b.name, t.name)
+	return fmt.Sprintf("Page: %s, title %s (browser %s, tab %s)", quote(address), quote(title), b.name, t.name)
 }
 
 // shown returns the address and the title of the page of a tab. It asks the browser,
 // because the page may be busy.
-func (b *browser) shown(ctx context.Context, t *tab) (address, title string, err error) {
+func (b *browser) currentPage(ctx context.Context, t *tab) (address, title string, err error) {
 	var history navigationHistory
 	if err := b.call(ctx, t, "Page.getNavigationHistory", nil, &history); err != nil {
 		return "", "", err

@@ -41,14 +41,14 @@ type Launches interface {
 
 // Pages opens and captures pages as the REST API does.
 type Pages interface {
-	Navigate(ctx context.Context, of access.Browser, request workerapi.NavigateRequest) (workerapi.Navigation, error)
-	Preview(ctx context.Context, of access.Browser, targetID string, side int) (jpeg []byte, err error)
-	State(ctx context.Context, of access.Browser, databases bool) (storagestate.State, error)
+	Navigate(ctx context.Context, b access.Browser, request workerapi.NavigateRequest) (workerapi.Navigation, error)
+	Preview(ctx context.Context, b access.Browser, targetID string, side int) (jpeg []byte, err error)
+	State(ctx context.Context, b access.Browser, databases bool) (storagestate.State, error)
 }
 
 // Logs has the console messages of pages.
 type Logs interface {
-	Open(ctx context.Context, of access.Browser) (*pagelog.Log, error)
+	Open(ctx context.Context, b access.Browser) (*pagelog.Log, error)
 }
 
 // Options configures a Service.
@@ -110,12 +110,12 @@ func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
 	var open []*clientSession
-	for one := range s.sessions {
-		open = append(open, one)
+	for client := range s.sessions {
+		open = append(open, client)
 	}
 	s.mu.Unlock()
-	for _, one := range open {
-		one.close()
+	for _, client := range open {
+		client.close()
 	}
 	s.running.Wait()
 }
@@ -135,11 +135,11 @@ func (s *Service) serve(c echo.Context) error {
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	id := r.Header.Get("Mcp-Session-Id")
-	known := s.find(id)
+	client := s.find(id)
 	switch {
-	case known != nil && known.caller.equal(who):
+	case client != nil && client.caller.equal(who):
 		if r.Method == http.MethodDelete {
-			known.cancel() // otherwise the end would wait for the calls in progress
+			client.cancel() // otherwise the end would wait for the calls in progress
 		}
 		return s.forward(c, r)
 	case id == "" && r.Method == http.MethodPost:
@@ -148,7 +148,7 @@ func (s *Service) serve(c echo.Context) error {
 	if err := s.verify(r.Context(), who); err != nil {
 		return err
 	}
-	if known != nil {
+	if client != nil {
 		return fault.New(fault.Forbidden, "This MCP session belongs to another key.")
 	}
 	return s.forward(c, r)
@@ -165,15 +165,15 @@ func (s *Service) verify(ctx context.Context, who caller) error {
 // begin answers a request that begins a session.
 func (s *Service) begin(c echo.Context, who caller) error {
 	r := c.Request()
-	one, err := s.reserve(who)
+	client, err := s.reserve(who)
 	if err != nil {
 		return err
 	}
-	defer s.dropUnlessOpen(one)
+	defer s.dropUnlessOpen(client)
 	if err := s.verify(r.Context(), who); err != nil {
 		return err
 	}
-	return s.forward(c, r.WithContext(context.WithValue(r.Context(), sessionKey{}, one)))
+	return s.forward(c, r.WithContext(context.WithValue(r.Context(), sessionKey{}, client)))
 }
 
 // forward lets the SDK answer. Its refusals, which are plain text, become errors.

@@ -34,8 +34,8 @@ type clientSession struct {
 
 // reserve adds a session if no limit is reached. Error: Unavailable.
 func (s *Service) reserve(who caller) (*clientSession, error) {
-	one := &clientSession{service: s, caller: who}
-	one.ctx, one.cancel = context.WithCancel(context.Background())
+	client := &clientSession{service: s, caller: who}
+	client.ctx, client.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	same := 0
@@ -52,12 +52,12 @@ func (s *Service) reserve(who caller) (*clientSession, error) {
 	case len(s.sessions) >= s.MaxSessions:
 		return nil, fault.New(fault.Unavailable, fmt.Sprintf("This worker is at its limit of %d MCP sessions. Retry later or use another worker.", s.MaxSessions))
 	}
-	s.sessions[one] = struct{}{}
-	return one, nil
+	s.sessions[client] = struct{}{}
+	return client, nil
 }
 
 // opened records that the client has begun the session, and ends its browsers after it.
-func (c *clientSession) opened(as *sdk.ServerSession) error {
+func (c *clientSession) opened(sdkSession *sdk.ServerSession) error {
 	s := c.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,9 +69,9 @@ func (c *clientSession) opened(as *sdk.ServerSession) error {
 	if c.open != nil {
 		return nil
 	}
-	c.open = as
+	c.open = sdkSession
 	s.running.Go(func() {
-		_ = as.Wait()
+		_ = sdkSession.Wait()
 		c.cancel()
 		c.endBrowsers()
 		s.drop(c)
@@ -79,32 +79,32 @@ func (c *clientSession) opened(as *sdk.ServerSession) error {
 	return nil
 }
 
-func (s *Service) dropUnlessOpen(one *clientSession) {
-	one.mu.Lock()
-	open := one.open != nil
-	one.mu.Unlock()
+func (s *Service) dropUnlessOpen(client *clientSession) {
+	client.mu.Lock()
+	open := client.open != nil
+	client.mu.Unlock()
 	if !open {
-		one.cancel()
-		s.drop(one)
+		client.cancel()
+		s.drop(client)
 	}
 }
 
-func (s *Service) drop(one *clientSession) {
+func (s *Service) drop(client *clientSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.sessions, one)
+	delete(s.sessions, client)
 }
 
 // find returns the open session with an id, or nil.
 func (s *Service) find(id string) *clientSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for one := range s.sessions {
-		one.mu.Lock()
-		found := one.open != nil && one.open.ID() == id
-		one.mu.Unlock()
+	for client := range s.sessions {
+		client.mu.Lock()
+		found := client.open != nil && client.open.ID() == id
+		client.mu.Unlock()
 		if found {
-			return one
+			return client
 		}
 	}
 	return nil

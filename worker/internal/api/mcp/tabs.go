@@ -26,11 +26,11 @@ func (s *Service) addTabTools(server *sdk.Server) {
 	addBrowserTool(s, server, "list_tabs", "List the tabs of a browser.", func(ctx context.Context, b *browser, _ pageInput) (result, error) {
 		return b.listTabs(ctx)
 	})
-	addBrowserTool(s, server, "new_tab", "Open a tab and select it.", func(ctx context.Context, b *browser, in newTabInput) (result, error) {
-		return s.newTab(ctx, b, in.URL)
+	addBrowserTool(s, server, "new_tab", "Open a tab and select it.", func(ctx context.Context, b *browser, input newTabInput) (result, error) {
+		return s.newTab(ctx, b, input.URL)
 	})
-	addBrowserTool(s, server, "select_tab", "Select the tab that the other tools act on.", func(ctx context.Context, b *browser, in tabInput) (result, error) {
-		t, err := b.named(in.Tab)
+	addBrowserTool(s, server, "select_tab", "Select the tab that the other tools act on.", func(ctx context.Context, b *browser, input tabInput) (result, error) {
+		t, err := b.named(input.Tab)
 		if err != nil {
 			return result{}, err
 		}
@@ -39,8 +39,8 @@ func (s *Service) addTabTools(server *sdk.Server) {
 		}
 		return result{}, b.awaitFirstPage(ctx, t)
 	})
-	addBrowserTool(s, server, "close_tab", "Close a tab.", func(ctx context.Context, b *browser, in closeTabInput) (result, error) {
-		return b.closeTab(ctx, in.Tab)
+	addBrowserTool(s, server, "close_tab", "Close a tab.", func(ctx context.Context, b *browser, input closeTabInput) (result, error) {
+		return b.closeTab(ctx, input.Tab)
 	})
 }
 
@@ -94,21 +94,21 @@ func (b *browser) selectTab(ctx context.Context, t *tab) error {
 // does not finish is not an error.
 func (b *browser) awaitFirstPage(ctx context.Context, t *tab) error {
 	b.mu.Lock()
-	known := t.awaited
+	wasAwaited := t.awaited
 	t.awaited = true
 	b.mu.Unlock()
-	if known {
+	if wasAwaited {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, settleMax)
 	defer cancel()
 	_ = poll(limited, func() bool {
-		var of struct{ TargetInfo targetInfo }
-		err := b.conn.Call(limited, "", "Target.getTargetInfo", map[string]any{"targetId": t.target}, &of)
+		var answer struct{ TargetInfo targetInfo }
+		err := b.conn.Call(limited, "", "Target.getTargetInfo", map[string]any{"targetId": t.target}, &answer)
 		_ = b.subscription.Flush(limited)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return err != nil || of.TargetInfo.URL != "" && !t.loading
+		return err != nil || answer.TargetInfo.URL != "" && !t.loading
 	})
 	// Loading that began before the tab was attached was not reported.
 	_ = b.awaitPromise(limited, t, whenLoaded)

@@ -132,17 +132,17 @@ func (t *frameTree) lines(id string, inName string) []line {
 	case isTransparent(role) && !n.focusable():
 		return t.paragraph(n, inName)
 	}
-	shown := line{label: n.label(), node: n.BackendDOMNodeID, acts: isInteractive(role) || n.focusable(), value: n.shownValue(), tree: t}
+	entry := line{label: n.label(), node: n.BackendDOMNodeID, acts: isInteractive(role) || n.focusable(), value: n.shownValue(), tree: t}
 	switch inside := t.inside[n.BackendDOMNodeID]; {
 	case inside != nil:
-		shown.below = inside.lines(inside.root, "")
+		entry.below = inside.lines(inside.root, "")
 	case !isField(role):
-		shown.below = t.children(n, name)
+		entry.below = t.children(n, name)
 	}
-	if name == "" && shown.value == "" && len(shown.below) == 0 && !shown.acts {
+	if name == "" && entry.value == "" && len(entry.below) == 0 && !entry.acts {
 		return nil
 	}
-	return []line{shown}
+	return []line{entry}
 }
 
 // paragraph returns the lines of a transparent node. Adjacent texts become one.

@@ -119,8 +119,8 @@ func (l *Log) After(seq int64, limit int) Page {
 	seq = min(seq, l.last)
 	first := l.last - int64(len(l.entries)) + 1
 	p := Page{LastSeq: seq, Dropped: max(0, first-seq-1), Changed: l.changed, Ended: l.ended, Entries: []Entry{}}
-	from := int(max(0, seq-first+1))
-	p.Entries = append(p.Entries, l.entries[from:min(len(l.entries), from+limit)]...)
+	start := int(max(0, seq-first+1))
+	p.Entries = append(p.Entries, l.entries[start:min(len(l.entries), start+limit)]...)
 	if n := len(p.Entries); n > 0 {
 		p.LastSeq = p.Entries[n-1].Seq
 	}

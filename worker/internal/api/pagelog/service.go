@@ -46,12 +46,12 @@ func (s *Service) Close() {
 }
 
 // Start starts to collect the log of a browser, in the background.
-func (s *Service) Start(of access.Browser) { s.collection(of) }
+func (s *Service) Start(browser access.Browser) { s.collection(browser) }
 
 // Open returns the log of a browser, which has the messages of the open pages. It
 // starts to collect if that has not begun.
-func (s *Service) Open(ctx context.Context, of access.Browser) (*Log, error) {
-	c := s.collection(of)
+func (s *Service) Open(ctx context.Context, browser access.Browser) (*Log, error) {
+	c := s.collection(browser)
 	select {
 	case <-c.started:
 		return c.log, c.err
@@ -61,10 +61,10 @@ func (s *Service) Open(ctx context.Context, of access.Browser) (*Log, error) {
 }
 
 // collection returns the collection of a browser, and starts one if there is none.
-func (s *Service) collection(of access.Browser) *collection {
+func (s *Service) collection(browser access.Browser) *collection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.logs[of.LaunchID]; c != nil {
+	if c := s.logs[browser.LaunchID]; c != nil {
 		return c
 	}
 	c := &collection{log: newLog(), started: make(chan struct{})}
@@ -73,22 +73,22 @@ func (s *Service) collection(of access.Browser) *collection {
 		close(c.started)
 		return c
 	}
-	s.logs[of.LaunchID] = c
-	s.running.Go(func() { s.run(of, c) })
+	s.logs[browser.LaunchID] = c
+	s.running.Go(func() { s.run(browser, c) })
 	return c
 }
 
 // run collects until the browser, the connection or the Service ends.
-func (s *Service) run(of access.Browser, c *collection) {
+func (s *Service) run(browser access.Browser, c *collection) {
 	defer func() {
 		s.mu.Lock()
-		delete(s.logs, of.LaunchID)
+		delete(s.logs, browser.LaunchID)
 		s.mu.Unlock()
 		c.log.end()
 	}()
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
 	defer cancel()
-	conn, err := of.ObserveCDP(ctx, maxMessage)
+	conn, err := browser.ObserveCDP(ctx, maxMessage)
 	if err != nil {
 		c.err = err
 		close(c.started)
@@ -100,7 +100,7 @@ func (s *Service) run(of access.Browser, c *collection) {
 	if err == nil {
 		select {
 		case <-conn.Done():
-		case <-of.Done:
+		case <-browser.Done:
 		case <-s.ctx.Done():
 		}
 	}

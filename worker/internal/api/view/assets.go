@@ -49,25 +49,25 @@ type assets struct {
 func loadAssets() assets {
 	a := assets{files: map[string]func() ([]byte, error){}}
 	sum := sha256.New()
-	for _, from := range []struct {
+	for _, source := range []struct {
 		files  fs.FS
 		prefix string
 	}{{pageFiles, "page/"}, {web.Styles, "styles/"}, {novncFiles, ""}} {
-		err := fs.WalkDir(from.files, ".", func(name string, entry fs.DirEntry, err error) error {
+		err := fs.WalkDir(source.files, ".", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || contentTypes[path.Ext(name)] == "" {
 				return err
 			}
-			raw, err := fs.ReadFile(from.files, name)
+			raw, err := fs.ReadFile(source.files, name)
 			if err != nil {
 				return err
 			}
 			file := name
-			name = strings.TrimPrefix(name, from.prefix)
+			name = strings.TrimPrefix(name, source.prefix)
 			sum.Write(fmt.Appendf(nil, "%s %d\n%s", name, len(raw), raw))
 			if strings.HasPrefix(name, "novnc/") && path.Ext(name) == ".js" {
 				a.modules = append(a.modules, name)
 			}
-			a.files[name] = sync.OnceValues(func() ([]byte, error) { return compress(from.files, file) })
+			a.files[name] = sync.OnceValues(func() ([]byte, error) { return compress(source.files, file) })
 			return nil
 		})
 		if err != nil {

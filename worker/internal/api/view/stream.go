@@ -63,22 +63,22 @@ func (s *Service) stream(c echo.Context, v access.AuthorizedRequest) error {
 
 // addViewer counts a viewer if a slot is free. leave is nil if the service is
 // closed.
-func (s *Service) addViewer(in viewerSlot) (joined bool, leave func()) {
+func (s *Service) addViewer(slot viewerSlot) (joined bool, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return false, nil
 	}
 	s.streams.Add(1)
-	if s.viewers[in] >= s.MaxViewers {
+	if s.viewers[slot] >= s.MaxViewers {
 		return false, s.streams.Done
 	}
-	s.viewers[in]++
+	s.viewers[slot]++
 	return true, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.viewers[in]--; s.viewers[in] == 0 {
-			delete(s.viewers, in)
+		if s.viewers[slot]--; s.viewers[slot] == 0 {
+			delete(s.viewers, slot)
 		}
 		s.streams.Done()
 	}

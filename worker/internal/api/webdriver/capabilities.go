@@ -66,8 +66,8 @@ func parseNewSession(body []byte) (*newSession, error) {
 // merge merges capabilities (WebDriver, 7.2). A null is as good as none.
 func merge(always, first capabilities) (capabilities, error) {
 	merged := capabilities{}
-	for _, from := range []capabilities{always, first} {
-		for name, value := range from {
+	for _, source := range []capabilities{always, first} {
+		for name, value := range source {
 			if string(value) == "null" {
 				continue
 			}

@@ -43,9 +43,9 @@ func (s *Service) command(c echo.Context) error {
 		return s.quit(c, d)
 	}
 	defer d.running.Activity.Begin()()
-	if held := d.running.Handovers.Held(); held != nil {
+	if handoverCtx := d.running.Handovers.Held(); handoverCtx != nil {
 		select {
-		case <-held.Done():
+		case <-handoverCtx.Done():
 		case <-r.Context().Done():
 			return d.unanswered(r.Context().Err())
 		}
@@ -101,10 +101,10 @@ func (s *Service) windowClosed(d *driverSession, response *http.Response) (io.Re
 	if err != nil {
 		return nil, err
 	}
-	var left struct {
+	var windows struct {
 		Value []string `json:"value"`
 	}
-	if response.StatusCode == http.StatusOK && json.Unmarshal(raw, &left) == nil && len(left.Value) == 0 {
+	if response.StatusCode == http.StatusOK && json.Unmarshal(raw, &windows) == nil && len(windows.Value) == 0 {
 		s.endBrowser(d.launched, session.ByRequest)
 	}
 	return bytes.NewReader(raw), nil

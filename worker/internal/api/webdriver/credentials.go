@@ -16,15 +16,15 @@ var errNoKey = fault.New(fault.Unauthenticated,
 // requestKey returns the key of a request for a session. Keys at several places must be
 // the same.
 func requestKey(r *http.Request, token string) (string, error) {
-	given := []string{r.Header.Get(keyHeader), token, oapi.BearerToken(r.Header)}
+	keys := []string{r.Header.Get(keyHeader), token, oapi.BearerToken(r.Header)}
 	if user, password, ok := r.BasicAuth(); ok {
 		if password == "" {
 			password = user
 		}
-		given = append(given, password)
+		keys = append(keys, password)
 	}
 	key := ""
-	for _, other := range given {
+	for _, other := range keys {
 		switch {
 		case other == "":
 		case key == "":

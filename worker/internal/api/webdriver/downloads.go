@@ -33,22 +33,22 @@ func (d *driverSession) downloads(c echo.Context) error {
 	if !d.managesDownloads {
 		return &commandError{http.StatusBadRequest, invalidArgument, fault.Field(downloadsEnabled, "must be true in the capabilities of the session")}
 	}
-	of := d.running.Browser.Files()
-	of.Sync(c.Request().Context())
+	launch := d.running.Browser.Files()
+	launch.Sync(c.Request().Context())
 	switch c.Request().Method {
 	case http.MethodGet:
-		return listDownloads(c, of)
+		return listDownloads(c, launch)
 	case http.MethodDelete:
-		return deleteDownloads(c, of)
+		return deleteDownloads(c, launch)
 	}
-	return sendDownload(c, of)
+	return sendDownload(c, launch)
 }
 
 // completeDownloads returns the complete downloads, the oldest first, with the names that
 // they would have in one directory.
-func completeDownloads(of *files.Launch) (found []files.File) {
+func completeDownloads(launch *files.Launch) (found []files.File) {
 	names := map[string]bool{}
-	for _, f := range slices.Backward(of.List("")) {
+	for _, f := range slices.Backward(launch.List("")) {
 		if f.Source == files.Download && f.State == files.Complete {
 			f.Name = files.UniqueName(f.Name, names)
 			found = append(found, f)
@@ -65,11 +65,11 @@ type listedFile struct {
 	Size             int64  `json:"size"`
 }
 
-func listDownloads(c echo.Context, of *files.Launch) error {
+func listDownloads(c echo.Context, launch *files.Launch) error {
 	names, listed := []string{}, []listedFile{}
-	for _, f := range completeDownloads(of) {
+	for _, f := range completeDownloads(launch) {
 		modified := f.CreatedAt
-		if content, _, err := of.Open(f.ID); err == nil {
+		if content, _, err := launch.Open(f.ID); err == nil {
 			if info, err := content.Stat(); err == nil {
 				modified = info.ModTime()
 			}
@@ -81,12 +81,12 @@ func listDownloads(c echo.Context, of *files.Launch) error {
 	return writeValue(c, map[string]any{"names": names, "files": listed})
 }
 
-func deleteDownloads(c echo.Context, of *files.Launch) error {
-	for _, f := range of.List("") {
+func deleteDownloads(c echo.Context, launch *files.Launch) error {
+	for _, f := range launch.List("") {
 		if f.Source != files.Download {
 			continue
 		}
-		if err := of.Delete(f.ID); err != nil && !errors.Is(err, files.ErrNotFound) {
+		if err := launch.Delete(f.ID); err != nil && !errors.Is(err, files.ErrNotFound) {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func deleteDownloads(c echo.Context, of *files.Launch) error {
 }
 
 // sendDownload answers with one download, in the form that the client can read.
-func sendDownload(c echo.Context, of *files.Launch) error {
+func sendDownload(c echo.Context, launch *files.Launch) error {
 	raw, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, maxDownloadRequest))
 	if err != nil {
 		return readError(err)
@@ -109,12 +109,12 @@ func sendDownload(c echo.Context, of *files.Launch) error {
 	if request.Format != "" && request.Format != echo.MIMEOctetStream {
 		return invalidDownload("format", "must be "+echo.MIMEOctetStream+" or omitted")
 	}
-	found := completeDownloads(of)
+	found := completeDownloads(launch)
 	i := slices.IndexFunc(found, func(f files.File) bool { return f.Name == request.Name })
 	if i < 0 {
 		return invalidDownload("name", "must be the name of a complete download, as GET "+downloadsPath[1:]+" lists it")
 	}
-	content, _, err := of.Open(found[i].ID)
+	content, _, err := launch.Open(found[i].ID)
 	if err != nil {
 		return invalidDownload("name", "must be the name of a file that neither the browser nor a client has removed")
 	}

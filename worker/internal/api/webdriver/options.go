@@ -20,13 +20,13 @@ var needless = []string{"--no-sandbox", "--disable-setuid-sandbox", "--disable-d
 // which has its own rules for them. The client chooses neither the program nor the
 // browser that chromedriver attaches to.
 func (n *newSession) readChromeOptions(raw json.RawMessage) (details []fault.Detail) {
-	given := map[string]json.RawMessage{}
-	if json.Unmarshal(raw, &given) != nil {
+	options := map[string]json.RawMessage{}
+	if json.Unmarshal(raw, &options) != nil {
 		return []fault.Detail{invalidDetail(chromeOptions, "must be an object")}
 	}
 	forward := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		value, field := given[name], chromeOptions+"."+name
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		value, field := options[name], chromeOptions+"."+name
 		switch name {
 		case "args":
 			details = append(details, n.readArgs(value)...)
@@ -66,7 +66,7 @@ func (n *newSession) readArgs(raw json.RawMessage) []fault.Detail {
 		return nil // the launch is refused
 	}
 	var details []fault.Detail
-	kept := []string{}
+	switches := []string{}
 	for i, arg := range args {
 		if !strings.HasPrefix(arg, "--") { // chromedriver adds it too
 			arg = "--" + strings.TrimLeft(arg, "-")
@@ -80,14 +80,14 @@ func (n *newSession) readArgs(raw json.RawMessage) []fault.Detail {
 			browser["headless"] = json.RawMessage("true")
 		case slices.Contains(needless, arg):
 		default:
-			kept = append(kept, arg)
+			switches = append(switches, arg)
 		}
 	}
-	if len(kept) > 0 {
+	if len(switches) > 0 {
 		if browser["args"] != nil {
 			details = append(details, conflict(field, ownOptions+".browser.args"))
 		}
-		browser["args"], _ = json.Marshal(kept) // of strings
+		browser["args"], _ = json.Marshal(switches) // of strings
 	}
 	if len(browser) > 0 {
 		n.set("browser", browser)

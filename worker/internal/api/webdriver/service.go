@@ -88,9 +88,9 @@ func (s *Service) Register(e *echo.Echo) {
 	for _, base := range []string{"", hub} {
 		e.GET(base+"/status", s.answer(s.status))
 		e.POST(base+"/session", s.answer(s.newSession))
-		one, command := base+"/session/:"+sessionParam, s.answer(s.command)
-		e.Match([]string{http.MethodGet, http.MethodDelete}, one, command)
-		e.Match([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, one+"/*", command)
+		route, command := base+"/session/:"+sessionParam, s.answer(s.command)
+		e.Match([]string{http.MethodGet, http.MethodDelete}, route, command)
+		e.Match([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, route+"/*", command)
 	}
 }
 
