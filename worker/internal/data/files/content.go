@@ -59,8 +59,8 @@ func (l *Launch) openRegular(shared *os.Root, path string, owner int) (stored, e
 		}
 	}
 	if err == nil {
-		at, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || !info.Mode().IsRegular() || at.Nlink != 1 || int(at.Uid) != owner {
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || !info.Mode().IsRegular() || stat.Nlink != 1 || int(stat.Uid) != owner {
 			err = fmt.Errorf("it is not a regular file of the browser: %s", info.Mode())
 		}
 	}
@@ -92,7 +92,7 @@ func (l *Launch) Open(id string) (*os.File, File, error) {
 func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
 	var content *os.File // nil until there is one
 	defer func() { _ = content.Close() }()
-	for sent := int64(0); ; {
+	for offset := int64(0); ; {
 		f, changed, opened, err := l.observe(id, content == nil)
 		if err != nil {
 			return err
@@ -100,22 +100,22 @@ func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
 		if opened != nil {
 			_ = content.Close()
 			content = opened
-			if _, err := content.Seek(sent, io.SeekStart); err != nil {
+			if _, err := content.Seek(offset, io.SeekStart); err != nil {
 				return err
 			}
 		}
 		if content != nil {
 			n, err := io.Copy(w, content)
-			sent += n
+			offset += n
 			if err != nil {
 				return err
 			}
 		}
 		switch {
-		case f.State == Complete && sent == f.Size:
+		case f.State == Complete && offset == f.Size:
 			return nil
 		case f.State != InProgress:
-			return fmt.Errorf("%w: it is %s after %d of %d bytes", ErrNoContent, f.State, sent, f.Size)
+			return fmt.Errorf("%w: it is %s after %d of %d bytes", ErrNoContent, f.State, offset, f.Size)
 		}
 		select {
 		case <-changed:
@@ -125,17 +125,17 @@ func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
 	}
 }
 
-// observe returns a file, a channel that is closed at the next change and, if asked or if
-// the file is complete, its content, as far as there is one: Chromium may have stored the
-// complete file anew.
-func (l *Launch) observe(id string, wanted bool) (File, <-chan struct{}, *os.File, error) {
+// observe returns a file, a channel that is closed at the next change and, if
+// withContent is set or the file is complete, its content, if there is any: Chromium may have
+// stored the complete file anew.
+func (l *Launch) observe(id string, withContent bool) (File, <-chan struct{}, *os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.files[id]
 	if f == nil {
 		return File{}, nil, nil, ErrNotFound
 	}
-	if !wanted && f.State != Complete {
+	if !withContent && f.State != Complete {
 		return *f, l.changed, nil, nil
 	}
 	opened, err := l.open(f)

@@ -67,7 +67,7 @@ func (l *Launch) Progressed(id string, received, total int64) {
 	if f == nil || !f.live {
 		return
 	}
-	f.lost = false
+	f.missing = false
 	if f.State == InProgress {
 		f.Size, f.Total = min(max(received, 0), maxSize), min(max(total, 0), maxSize)
 		l.notify()
@@ -171,12 +171,12 @@ func (l *Launch) hash(id string, content stored) {
 	l.store.hashing.Lock()
 	defer l.store.hashing.Unlock()
 	sum := sha256.New()
-	for left := content.size; left > 0; {
-		n, err := io.CopyN(sum, content, min(left, hashStep))
+	for remaining := content.size; remaining > 0; {
+		n, err := io.CopyN(sum, content, min(remaining, hashStep))
 		if err != nil || !l.has(id) {
 			return
 		}
-		left -= n
+		remaining -= n
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

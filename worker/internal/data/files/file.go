@@ -57,8 +57,8 @@ type File struct {
 
 	Stored string `json:"stored"` // name in its directory
 
-	live bool // the browser has not reported the end of the download
-	lost bool // neither an event nor a file was found of a live download, so far
+	live    bool // the browser has not reported the end of the download
+	missing bool // neither an event nor a file was found of a live download, so far
 }
 
 // Errors of this package.

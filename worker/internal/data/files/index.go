@@ -59,8 +59,8 @@ func (l *Launch) retain() error {
 }
 
 func (l *Launch) expired(now time.Time) bool {
-	at := l.expiry()
-	return !at.IsZero() && !now.Before(at)
+	expiry := l.expiry()
+	return !expiry.IsZero() && !now.Before(expiry)
 }
 
 // expiry returns when the files expire; zero before the launch has ended.
@@ -112,7 +112,7 @@ func (s *Store) load(launchID string) (*Launch, error) {
 // than it must have, the oldest others.
 func (s *Store) Sweep() {
 	now := s.Clock.Now()
-	for _, k := range s.kept() {
+	for _, k := range s.keptLaunches() {
 		expired := !now.Before(k.expires)
 		if !expired && s.spare() >= 0 {
 			return // the others expire later
@@ -135,18 +135,18 @@ type keptLaunch struct {
 }
 
 // kept returns the launches that are kept, in the order in which they expire.
-func (s *Store) kept() []keptLaunch {
+func (s *Store) keptLaunches() []keptLaunch {
 	s.mu.Lock()
 	all := maps.Clone(s.sessions)
 	s.mu.Unlock()
-	var kept []keptLaunch
+	var launches []keptLaunch
 	for session, l := range all {
 		if expires := l.expiry(); !expires.IsZero() {
-			kept = append(kept, keptLaunch{l, session, expires})
+			launches = append(launches, keptLaunch{l, session, expires})
 		}
 	}
-	slices.SortFunc(kept, func(a, b keptLaunch) int { return a.expires.Compare(b.expires) })
-	return kept
+	slices.SortFunc(launches, func(a, b keptLaunch) int { return a.expires.Compare(b.expires) })
+	return launches
 }
 
 // sweepInterval is how often Run sweeps.

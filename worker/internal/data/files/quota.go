@@ -25,10 +25,10 @@ var errTooManyEntries = errors.New("too many entries")
 // usage is what the files of a launch occupy, in bytes. Between two measurements of the
 // directory it follows the sizes of known files.
 type usage struct {
-	at        time.Time // of the measurement
-	measured  int64
-	known     int64 // at the measurement
-	uploading int64 // of uploads that are not complete
+	measuredAt time.Time
+	measured   int64
+	knownBytes int64 // when it was measured
+	uploading  int64 // of uploads that are not complete
 }
 
 // Usage measures how many bytes of the disk the files of the launch occupy, including
@@ -51,8 +51,8 @@ func (l *Launch) Usage() int64 {
 		if err != nil || info.IsDir() {
 			return nil //nolint:nilerr // removed meanwhile
 		}
-		if at, ok := info.Sys().(*syscall.Stat_t); ok {
-			used += at.Blocks * 512
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			used += stat.Blocks * 512
 		}
 		return nil
 	})
@@ -66,22 +66,22 @@ func (l *Launch) Usage() int64 {
 func (l *Launch) measure() {
 	now := l.store.Clock.Now()
 	l.mu.Lock()
-	if now.Sub(l.usage.at) < measureInterval {
+	if now.Sub(l.usage.measuredAt) < measureInterval {
 		l.mu.Unlock()
 		return
 	}
-	l.usage.at = now
-	before := l.known()
+	l.usage.measuredAt = now
+	before := l.knownBytes()
 	l.mu.Unlock()
 	measured := l.Usage()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// What was added or removed meanwhile is rather counted too low than twice.
-	l.usage.measured, l.usage.known = measured, max(before, l.known())
+	l.usage.measured, l.usage.knownBytes = measured, max(before, l.knownBytes())
 }
 
-// known returns the bytes of all known files. The caller holds the lock.
-func (l *Launch) known() int64 {
+// knownBytes returns the size of all known files and uploads. The caller holds the lock.
+func (l *Launch) knownBytes() int64 {
 	sum := l.usage.uploading
 	for _, f := range l.files {
 		sum += f.Size
@@ -91,7 +91,7 @@ func (l *Launch) known() int64 {
 
 // used returns what the files occupy. The caller holds the lock.
 func (l *Launch) used() int64 {
-	grown := l.known() - l.usage.known
+	grown := l.knownBytes() - l.usage.knownBytes
 	if grown > math.MaxInt64-l.usage.measured {
 		return math.MaxInt64
 	}

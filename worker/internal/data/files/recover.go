@@ -28,15 +28,15 @@ func (l *Launch) Recover() (again bool) {
 		switch {
 		case !f.live:
 		case names[f.Stored+partialSuffix]:
-			f.lost = false
+			f.missing = false
 		case names[f.Stored]:
 			l.complete(f, f.Stored)
 		case f.State != InProgress:
-		case f.lost: // if it has not ended, it does now
+		case f.missing: // if it has not ended, it does now
 			l.cancel(f.ID)
 			l.stop(f)
 		default:
-			f.lost, again = true, true
+			f.missing, again = true, true
 		}
 	}
 	return again

@@ -110,7 +110,7 @@ func (s *Store) BySession(id uuid.UUID) (*Launch, bool) {
 }
 
 // Kept returns the number of ended launches that are kept.
-func (s *Store) Kept() int { return len(s.kept()) }
+func (s *Store) Kept() int { return len(s.keptLaunches()) }
 
 // Wait waits for work in the background. No launch may run.
 func (s *Store) Wait() { s.work.Wait() }

@@ -72,9 +72,9 @@ func (l *Launch) countUpload(bytes int64) {
 }
 
 // copy copies an upload and checks the quota meanwhile.
-func (l *Launch) copy(to io.Writer, content io.Reader) (written int64, err error) {
+func (l *Launch) copy(dst io.Writer, content io.Reader) (written int64, err error) {
 	for {
-		n, err := io.CopyN(to, content, quotaStep)
+		n, err := io.CopyN(dst, content, quotaStep)
 		written += n
 		l.countUpload(n)
 		switch {
@@ -109,12 +109,12 @@ func (l *Launch) publish(partial string, f *File) error {
 	if err := shared.Mkdir(dir, 0o755); err != nil {
 		return storeError(err)
 	}
-	to, err := shared.Open(dir)
+	target, err := shared.Open(dir)
 	if err != nil {
 		return storeError(err)
 	}
-	defer to.Close()
-	if err := unix.Renameat(unix.AT_FDCWD, partial, int(to.Fd()), f.Stored); err != nil {
+	defer target.Close()
+	if err := unix.Renameat(unix.AT_FDCWD, partial, int(target.Fd()), f.Stored); err != nil {
 		_ = shared.Remove(dir)
 		return storeError(err)
 	}

@@ -104,14 +104,14 @@ func (p *blankPage) answer() {
 
 // open opens an empty document of an origin and returns its frame.
 func (p *blankPage) open(ctx context.Context, origin string) (frame, error) {
-	var begun struct{ FrameID, ErrorText string }
-	if err := p.conn.Call(ctx, p.session, "Page.navigate", object{"url": origin + "/"}, &begun); err != nil {
+	var navigation struct{ FrameID, ErrorText string }
+	if err := p.conn.Call(ctx, p.session, "Page.navigate", object{"url": origin + "/"}, &navigation); err != nil {
 		return frame{}, fmt.Errorf("open %s: %w", origin, err)
 	}
-	if begun.ErrorText != "" {
-		return frame{}, fmt.Errorf("open %s: %s", origin, begun.ErrorText)
+	if navigation.ErrorText != "" {
+		return frame{}, fmt.Errorf("open %s: %s", origin, navigation.ErrorText)
 	}
-	return frame{session: p.session, id: begun.FrameID, origin: origin}, nil
+	return frame{session: p.session, id: navigation.FrameID, origin: origin}, nil
 }
 
 // close closes the tab and waits until it is gone: Chromium answers before.

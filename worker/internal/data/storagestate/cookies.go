@@ -35,14 +35,14 @@ func readCookies(ctx context.Context, conn *cdp.Conn) ([]Cookie, error) {
 	}
 	cookies := []Cookie{}
 	for _, c := range found.Cookies {
-		one := Cookie{
+		cookie := Cookie{
 			Name: c.Name, Value: c.Value, Domain: c.Domain, Path: c.Path, Expires: c.Expires, HTTPOnly: c.HTTPOnly, Secure: c.Secure,
 			SameSite: cmp.Or(c.SameSite, "Lax"), // as Playwright; Chromium treats both the same
 		}
 		if c.PartitionKey != nil {
-			one.PartitionKey = c.PartitionKey.TopLevelSite
+			cookie.PartitionKey = c.PartitionKey.TopLevelSite
 		}
-		cookies = append(cookies, one)
+		cookies = append(cookies, cookie)
 	}
 	return cookies, nil
 }
@@ -72,13 +72,13 @@ func writeCookies(ctx context.Context, conn *cdp.Conn, cookies []Cookie, prefix 
 	}
 	var details []fault.Detail
 	for i, c := range all { // Chromium does not say which one
-		one := setCookies(ctx, conn, c)
-		if refusal, ok := errors.AsType[*cdp.Error](one); ok {
+		failure := setCookies(ctx, conn, c)
+		if refusal, ok := errors.AsType[*cdp.Error](failure); ok {
 			details = append(details, fault.Detail{
 				Field: fmt.Sprintf("%scookies[%d]", prefix, i), Code: fault.Custom, Message: "is refused by the browser: " + refusal.Message,
 			})
-		} else if one != nil {
-			return one
+		} else if failure != nil {
+			return failure
 		}
 	}
 	if len(details) == 0 {

@@ -31,7 +31,7 @@ func Read(ctx context.Context, conn *cdp.Conn, origins []string, databases bool)
 	if state.Cookies, err = readCookies(ctx, conn); err != nil {
 		return State{}, err
 	}
-	r := reader{conn: conn, databases: databases, left: MaxSize, done: map[string]bool{}, state: &state}
+	r := reader{conn: conn, databases: databases, remaining: MaxSize, done: map[string]bool{}, state: &state}
 	if err := r.readOpenTabs(ctx); err != nil {
 		return State{}, err
 	}
@@ -46,7 +46,7 @@ func Read(ctx context.Context, conn *cdp.Conn, origins []string, databases bool)
 type reader struct {
 	conn      *cdp.Conn
 	databases bool
-	left      int             // of MaxSize
+	remaining int             // of MaxSize
 	done      map[string]bool // origins
 	missed    []string        // origins of open tabs that could not be read
 	state     *State
@@ -157,7 +157,7 @@ func (r *reader) readOthers(ctx context.Context, origins []string) error {
 // readFrame reads the storage of a frame's origin.
 func (r *reader) readFrame(ctx context.Context, f frame) error {
 	var raw json.RawMessage
-	if err := f.call(ctx, r.conn, "read", &raw, r.databases, r.left); err != nil {
+	if err := f.call(ctx, r.conn, "read", &raw, r.databases, r.remaining); err != nil {
 		if failed, ok := errors.AsType[*scriptError](err); ok && strings.Contains(failed.description, tooLarge) {
 			return ErrTooLarge
 		}
@@ -170,7 +170,7 @@ func (r *reader) readFrame(ctx context.Context, f frame) error {
 	if err := json.Unmarshal(raw, &read); err != nil {
 		return fmt.Errorf("storage of %s: %w", f.origin, err)
 	}
-	r.left -= len(raw)
+	r.remaining -= len(raw)
 	r.done[f.origin] = true
 	r.state.OmittedRecords += read.OmittedRecords
 	if read.Origin.Origin = f.origin; len(read.LocalStorage)+len(read.IndexedDB) > 0 {

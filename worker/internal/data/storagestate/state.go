@@ -60,7 +60,7 @@ func (s *State) Check(prefix string) []fault.Detail {
 		return nil
 	}
 	var details []fault.Detail
-	seen := map[string]bool{}
+	origins := map[string]bool{}
 	for i, o := range s.Origins {
 		field := fmt.Sprintf("%sorigins[%d].origin", prefix, i)
 		switch {
@@ -68,10 +68,10 @@ func (s *State) Check(prefix string) []fault.Detail {
 			details = append(details, fault.Detail{
 				Field: field, Code: fault.InvalidFormat, Message: "must be an http or https origin such as https://example.com", Received: o.Origin,
 			})
-		case seen[o.Origin]:
+		case origins[o.Origin]:
 			details = append(details, fault.Detail{Field: field, Code: fault.Custom, Message: "is listed twice", Received: o.Origin})
 		}
-		seen[o.Origin] = true
+		origins[o.Origin] = true
 	}
 	return details
 }

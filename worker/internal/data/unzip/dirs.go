@@ -11,19 +11,19 @@ import (
 // checkDirs checks the parent directories of entries, including those without an
 // entry.
 func checkDirs(kinds map[string]fs.FileMode, limits Limits) error {
-	made := map[string]bool{}
+	implicit := map[string]bool{}
 	for name := range kinds {
-		for dir := path.Dir(name); dir != "." && !made[dir]; dir = path.Dir(dir) {
-			kind, known := kinds[dir]
-			if known && kind != fs.ModeDir {
+		for dir := path.Dir(name); dir != "." && !implicit[dir]; dir = path.Dir(dir) {
+			kind, ok := kinds[dir]
+			if ok && kind != fs.ModeDir {
 				return Unsafe("entry %q is below %q, which is not a directory", name, dir)
 			}
-			if known {
+			if ok {
 				break
 			}
-			made[dir] = true
+			implicit[dir] = true
 		}
-		if len(kinds)+len(made) > limits.Entries {
+		if len(kinds)+len(implicit) > limits.Entries {
 			return Unsafe("it has more than %d entries, including directories without an entry", limits.Entries)
 		}
 	}
