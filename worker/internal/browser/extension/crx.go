@@ -120,9 +120,9 @@ func eachField(message []byte, visit func(protowire.Number, []byte) error) error
 }
 
 // bytesField returns the last value of a field; nil without one.
-func bytesField(message []byte, wanted protowire.Number) (found []byte, err error) {
+func bytesField(message []byte, field protowire.Number) (found []byte, err error) {
 	err = eachField(message, func(number protowire.Number, value []byte) error {
-		if number == wanted {
+		if number == field {
 			found = value
 		}
 		return nil

@@ -126,12 +126,12 @@ func (s *Store) Add(ctx context.Context, packed io.Reader) (_ Extension, err err
 		return Extension{}, fmt.Errorf("add extension: %w", err)
 	}
 	defer root.Close()
-	made, err := unpack(ctx, file, size, id, root)
+	extension, err := unpack(ctx, file, size, id, root)
 	if err != nil {
 		return Extension{}, fmt.Errorf("add extension: %w", err)
 	}
-	made.CreatedAt = s.opts.Clock.Now()
-	return s.keep(whole, made)
+	extension.CreatedAt = s.opts.Clock.Now()
+	return s.keep(whole, extension)
 }
 
 // receive writes a package to a file.
@@ -158,30 +158,30 @@ func receive(path string, packed io.Reader) (file *os.File, id string, size int6
 }
 
 // keep moves an unpacked extension into the store.
-func (s *Store) keep(dir string, made Extension) (Extension, error) {
+func (s *Store) keep(dir string, extension Extension) (Extension, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.dir(made.ID)
-	known := s.all[made.ID]
+	own := s.dir(extension.ID)
+	entry := s.all[extension.ID]
 	switch {
-	case known != nil && !known.deleted: // a concurrent upload
-		return known.Extension, nil
-	case known != nil: // a browser uses the files
-		made = known.Extension
+	case entry != nil && !entry.deleted: // a concurrent upload
+		return entry.Extension, nil
+	case entry != nil: // a browser uses the files
+		extension = entry.Extension
 	case len(s.all) >= MaxExtensions:
 		return Extension{}, invalidPackage("cannot be stored: this worker has %d extensions. Delete one first", MaxExtensions)
 	default:
 		if err := os.Rename(dir, own); err != nil {
 			return Extension{}, fmt.Errorf("add extension: %w", err)
 		}
-		known = &stored{}
+		entry = &stored{}
 	}
-	if err := writeInfo(own, made); err != nil {
+	if err := writeInfo(own, extension); err != nil {
 		return Extension{}, fmt.Errorf("add extension: %w", err)
 	}
-	known.Extension, known.deleted = made, false
-	s.all[made.ID] = known
-	return made, nil
+	entry.Extension, entry.deleted = extension, false
+	s.all[extension.ID] = entry
+	return extension, nil
 }
 
 func (s *Store) dir(id string) string { return filepath.Join(s.opts.Dir, id) }
@@ -202,9 +202,9 @@ func (s *Store) List() []Extension {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := []Extension{}
-	for _, one := range s.all {
-		if !one.deleted {
-			all = append(all, one.Extension)
+	for _, entry := range s.all {
+		if !entry.deleted {
+			all = append(all, entry.Extension)
 		}
 	}
 	slices.SortFunc(all, func(a, b Extension) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
@@ -238,13 +238,13 @@ func (s *Store) markDeleted(id string) (unused string, err error) {
 
 // removeUnused removes a deleted extension that no browser uses from the store. It returns a directory that the caller
 // removes without the lock, or "". The directory gets another name, because the extension can be added again meanwhile.
-func (s *Store) removeUnused(one *stored) (unused string, err error) {
-	if !one.deleted || one.uses > 0 {
+func (s *Store) removeUnused(entry *stored) (unused string, err error) {
+	if !entry.deleted || entry.uses > 0 {
 		return "", nil
 	}
-	delete(s.all, one.ID)
+	delete(s.all, entry.ID)
 	unused = s.dir(newPrefix + rand.Text())
-	if err := os.Rename(s.dir(one.ID), unused); err != nil {
+	if err := os.Rename(s.dir(entry.ID), unused); err != nil {
 		return "", fmt.Errorf("remove extension: %w", err)
 	}
 	return unused, nil
@@ -263,12 +263,12 @@ func (s *Store) Use(id string) (dir string, release func(), err error) {
 	return filepath.Join(s.dir(id), filesDir), sync.OnceFunc(func() { s.release(found) }), nil
 }
 
-func (s *Store) release(one *stored) {
+func (s *Store) release(entry *stored) {
 	s.mu.Lock()
-	one.uses--
-	unused, err := s.removeUnused(one)
+	entry.uses--
+	unused, err := s.removeUnused(entry)
 	s.mu.Unlock()
 	if err := cmp.Or(err, os.RemoveAll(unused)); err != nil {
-		s.opts.Logger.Error("failed to remove the files of an extension", "id", one.ID, "error", err)
+		s.opts.Logger.Error("failed to remove the files of an extension", "id", entry.ID, "error", err)
 	}
 }

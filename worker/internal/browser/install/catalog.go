@@ -105,7 +105,7 @@ func (c *Catalog) page(ctx context.Context, query cloudapi.ListChromiumReleasesP
 }
 
 // Open implements Source.
-func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error) {
+func (c *Catalog) Open(ctx context.Context, r Release, offset int64) (content io.ReadCloser, begin int64, err error) {
 	address := c.base.JoinPath("v1/chromium/releases", r.Version, "download")
 	address.RawQuery = url.Values{"os": {r.OS}, "arch": {r.Arch}}.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
@@ -113,15 +113,15 @@ func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.R
 		return nil, 0, err
 	}
 	request.Header.Set("X-API-Key", c.key)
-	if from > 0 {
-		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	if offset > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 		request.Header.Set("If-Range", `"`+r.SHA256+`"`)
 	}
 	answer, err := c.web.Do(request)
 	if err != nil {
 		return nil, 0, err
 	}
-	if begin, err = r.checkResponse(answer, from); err != nil {
+	if begin, err = r.checkResponse(answer, offset); err != nil {
 		_ = answer.Body.Close()
 		return nil, 0, err
 	}
@@ -130,14 +130,14 @@ func (c *Catalog) Open(ctx context.Context, r Release, from int64) (content io.R
 
 // checkResponse returns where the content of a response begins, or why the
 // response is unusable.
-func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, err error) {
+func (r Release) checkResponse(answer *http.Response, offset int64) (begin int64, err error) {
 	var size int64 // size of the archive; -1 if unknown
 	switch answer.StatusCode {
 	case http.StatusOK:
 		size = answer.ContentLength
 	case http.StatusPartialContent:
 		var last int64
-		if _, err := fmt.Sscanf(answer.Header.Get("Content-Range"), "bytes %d-%d/%d", &begin, &last, &size); err != nil || begin != from {
+		if _, err := fmt.Sscanf(answer.Header.Get("Content-Range"), "bytes %d-%d/%d", &begin, &last, &size); err != nil || begin != offset {
 			return 0, fmt.Errorf("%w: the cloud sent another range than requested", ErrPermanent)
 		}
 	case http.StatusRequestedRangeNotSatisfiable:
@@ -145,8 +145,8 @@ func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, 
 	case http.StatusNotFound:
 		return 0, fmt.Errorf("%w: it is no longer in the catalog", ErrChanged)
 	default:
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-		return 0, statusError(answer.StatusCode, said)
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+		return 0, statusError(answer.StatusCode, body)
 	}
 	for _, sum := range []string{strings.Trim(answer.Header.Get("ETag"), `"`), answer.Header.Get("X-Checksum-Sha256")} {
 		if sum != "" && sum != r.SHA256 {
@@ -162,10 +162,10 @@ func (r Release) checkResponse(answer *http.Response, from int64) (begin int64, 
 // statusError returns the error of an unsuccessful response. Only temporary
 // failures are worth a retry.
 func statusError(status int, body []byte) error {
-	var said sharedapi.ErrorResponse
+	var response sharedapi.ErrorResponse
 	message := http.StatusText(status)
-	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
-		message = said.Error.Message
+	if json.Unmarshal(body, &response) == nil && response.Error.Message != "" {
+		message = response.Error.Message
 	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:

@@ -38,11 +38,11 @@ type Source interface {
 	// Releases lists the builds for a system and processor, highest version first, of
 	// one major version unless that is 0.
 	Releases(ctx context.Context, system, arch string, major int) ([]Release, error)
-	// Open returns the archive from byte from on. begin is where the content begins:
-	// at from or, if the source does not support ranges, at 0. Errors: ErrChanged if
+	// Open returns the archive from a byte on. begin is where the content begins: at
+	// offset or, if the source does not support ranges, at 0. Errors: ErrChanged if
 	// the archive differs from the release, ErrOutOfRange if it has no such byte,
 	// ErrPermanent if a retry cannot succeed.
-	Open(ctx context.Context, r Release, from int64) (content io.ReadCloser, begin int64, err error)
+	Open(ctx context.Context, r Release, offset int64) (content io.ReadCloser, begin int64, err error)
 }
 
 // Canary tests a build before it is listed.
@@ -97,7 +97,7 @@ func Platform() (system, arch string) {
 // returns the release and whether it was newly installed. If it fails or ctx
 // ends, nothing is listed; the partial download is kept for the next attempt.
 func (i *Installer) Install(ctx context.Context, version string) (installed Release, fresh bool, err error) {
-	wanted, err := parseVersion(version)
+	request, err := parseVersion(version)
 	if err != nil {
 		return Release{}, false, err
 	}
@@ -107,7 +107,7 @@ func (i *Installer) Install(ctx context.Context, version string) (installed Rele
 	}
 	defer unlock()
 	for again := false; ; again = true {
-		r, err := i.resolve(ctx, wanted)
+		r, err := i.resolve(ctx, request)
 		if err != nil {
 			return Release{}, false, err
 		}
@@ -127,19 +127,19 @@ func (i *Installer) Install(ctx context.Context, version string) (installed Rele
 }
 
 // resolve finds the release in the catalog.
-func (i *Installer) resolve(ctx context.Context, wanted versionRequest) (Release, error) {
+func (i *Installer) resolve(ctx context.Context, request versionRequest) (Release, error) {
 	system, arch := Platform()
-	offered, err := i.Source.Releases(ctx, system, arch, wanted.major)
+	offered, err := i.Source.Releases(ctx, system, arch, request.major)
 	if err != nil {
 		return Release{}, err
 	}
 	for _, r := range offered {
-		if wanted.full != "" && r.Version != wanted.full {
+		if request.full != "" && r.Version != request.full {
 			continue
 		}
 		return r, r.validate()
 	}
-	return Release{}, fmt.Errorf("the catalog has no browser %s for %s %s", wanted, system, arch)
+	return Release{}, fmt.Errorf("the catalog has no browser %s for %s %s", request, system, arch)
 }
 
 // install installs a release. The caller holds the lock.
@@ -177,7 +177,7 @@ func (i *Installer) install(ctx context.Context, r Release) error {
 }
 
 // syncTo writes a directory's files to disk and renames it.
-func syncTo(parent, from, to string) error {
+func syncTo(parent, source, target string) error {
 	dir, err := os.Open(parent)
 	if err != nil {
 		return err
@@ -186,7 +186,7 @@ func syncTo(parent, from, to string) error {
 	if err := unix.Syncfs(int(dir.Fd())); err != nil {
 		return fmt.Errorf("write to the disk: %w", err)
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := os.Rename(source, target); err != nil {
 		return err
 	}
 	return dir.Sync()

@@ -15,7 +15,7 @@ import (
 // machine, it returns ErrInUse; browsers in other containers, or hidden from
 // this user, cannot be detected and lose their files.
 func (i *Installer) Remove(ctx context.Context, version string) (removed string, err error) {
-	wanted, err := parseVersion(version)
+	request, err := parseVersion(version)
 	if err != nil {
 		return "", err
 	}
@@ -24,51 +24,51 @@ func (i *Installer) Remove(ctx context.Context, version string) (removed string,
 		return "", err
 	}
 	defer unlock()
-	if removed, err = i.findInstalled(wanted); err != nil {
+	if removed, err = i.findInstalled(request); err != nil {
 		return "", err
 	}
-	from, to := i.versionDir(removed), i.workPath("removed", removed)
-	if from, err = filepath.EvalSymlinks(from); err != nil {
+	source, target := i.versionDir(removed), i.workPath("removed", removed)
+	if source, err = filepath.EvalSymlinks(source); err != nil {
 		return "", err
 	}
 	if err := i.sweep(); err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", err
 	}
-	if isRunning(from) {
+	if isRunning(source) {
 		return "", fmt.Errorf("%s: %w", removed, ErrInUse)
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := os.Rename(source, target); err != nil {
 		return "", fmt.Errorf("remove %s: %w", removed, err)
 	}
 	// A browser may have started before the rename; none can start after it.
-	if isRunning(from) || isRunning(to) {
-		return "", errors.Join(fmt.Errorf("%s: %w", removed, ErrInUse), os.Rename(to, from))
+	if isRunning(source) || isRunning(target) {
+		return "", errors.Join(fmt.Errorf("%s: %w", removed, ErrInUse), os.Rename(target, source))
 	}
-	return removed, os.RemoveAll(to)
+	return removed, os.RemoveAll(target)
 }
 
 // findInstalled finds the one installed version that matches.
-func (i *Installer) findInstalled(wanted versionRequest) (string, error) {
+func (i *Installer) findInstalled(request versionRequest) (string, error) {
 	installed, err := i.Installed()
 	if err != nil {
 		return "", err
 	}
 	var fits []string
 	for _, version := range installed {
-		if version == wanted.full || wanted.full == "" && strings.HasPrefix(version, wanted.String()+".") {
+		if version == request.full || request.full == "" && strings.HasPrefix(version, request.String()+".") {
 			fits = append(fits, version)
 		}
 	}
 	switch len(fits) {
 	case 0:
-		return "", fmt.Errorf("%s is not installed in %s", wanted, i.Dir)
+		return "", fmt.Errorf("%s is not installed in %s", request, i.Dir)
 	case 1:
 		return fits[0], nil
 	}
-	return "", fmt.Errorf("several builds of %s are installed, name one: %s", wanted, strings.Join(fits, ", "))
+	return "", fmt.Errorf("several builds of %s are installed, name one: %s", request, strings.Join(fits, ", "))
 }
 
 // isRunning reports whether a process on this machine was started from dir, by

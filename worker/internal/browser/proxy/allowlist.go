@@ -47,15 +47,15 @@ func parseAllowEntry(entry string) (parsed []allowEntry, ok bool) {
 	if parsed, ok = parseAllowHost(unbracketed, 0); ok {
 		return parsed, true
 	}
-	at := strings.LastIndexByte(entry, ':')
-	if at < 0 {
+	colon := strings.LastIndexByte(entry, ':')
+	if colon < 0 {
 		return nil, false
 	}
-	port, err := strconv.ParseUint(entry[at+1:], 10, 16)
+	port, err := strconv.ParseUint(entry[colon+1:], 10, 16)
 	if err != nil || port == 0 {
 		return nil, false
 	}
-	host, bracketed := strings.CutPrefix(entry[:at], "[")
+	host, bracketed := strings.CutPrefix(entry[:colon], "[")
 	if bracketed != strings.HasSuffix(host, "]") || !bracketed && strings.Contains(host, ":") {
 		return nil, false
 	}
@@ -84,17 +84,17 @@ func parseAllowHost(host string, port uint16) (parsed []allowEntry, ok bool) {
 
 // allows reports whether a client that asks for host, a normalized host, may reach a
 // port of one of this machine's addresses.
-func (a Allowlist) allows(host string, at netip.Addr, port uint16) bool {
-	switch at = at.Unmap(); at {
+func (a Allowlist) allows(host string, address netip.Addr, port uint16) bool {
+	switch address = address.Unmap(); address {
 	case netip.IPv4Unspecified(): // a connection to 0.0.0.0 reaches 127.0.0.1
-		at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	case netip.IPv6Unspecified():
-		at = netip.IPv6Loopback()
+		address = netip.IPv6Loopback()
 	}
 	return slices.ContainsFunc(a.entries, func(e allowEntry) bool {
 		if e.port != 0 && e.port != port {
 			return false
 		}
-		return e.name == host && host != "" || e.network.IsValid() && e.network.Contains(at)
+		return e.name == host && host != "" || e.network.IsValid() && e.network.Contains(address)
 	})
 }

@@ -48,12 +48,12 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 		rule.network = normalizePrefix(network)
 		return rule, true
 	}
-	if at := strings.LastIndexByte(entry, ':'); at >= 0 && strings.Count(entry[:at], ":") == 0 || strings.HasSuffix(entry[:max(at, 0)], "]") {
-		port, err := strconv.ParseUint(entry[at+1:], 10, 16)
+	if colon := strings.LastIndexByte(entry, ':'); colon >= 0 && strings.Count(entry[:colon], ":") == 0 || strings.HasSuffix(entry[:max(colon, 0)], "]") {
+		port, err := strconv.ParseUint(entry[colon+1:], 10, 16)
 		if err != nil {
 			return bypassRule{}, false
 		}
-		rule.port, entry = uint16(port), entry[:at]
+		rule.port, entry = uint16(port), entry[:colon]
 	}
 	if strings.HasPrefix(entry, ".") {
 		entry = "*" + entry

@@ -19,10 +19,10 @@ const (
 // timeouts and TLS failures), context.Canceled if ctx was canceled, or an invalid
 // upstream. Errors never contain the credentials. A proxy that checks credentials
 // only after it has found the destination passes.
-func Check(ctx context.Context, to Upstream, policy *EgressPolicy) error {
+func Check(ctx context.Context, settings Upstream, policy *EgressPolicy) error {
 	open := newConnSet(policy)
 	defer open.close()
-	up, err := newUpstream(to, open)
+	up, err := newUpstream(settings, open)
 	if err != nil {
 		return fmt.Errorf("check the upstream proxy: %w", err)
 	}

@@ -22,10 +22,10 @@ const (
 // connSet tracks every connection of a Forwarder, so that close can end all of them
 // and wait for their owners.
 type connSet struct {
-	policy   *EgressPolicy
-	resolver *net.Resolver // nil: the system's
-	lookups  lookupCache   // names resolved for proxies on this machine
-	in, out  atomic.Int64  // bytes from and to upstreams
+	policy            *EgressPolicy
+	resolver          *net.Resolver // nil: the system's
+	lookups           lookupCache   // names resolved for proxies on this machine
+	bytesIn, bytesOut atomic.Int64  // bytes from and to upstreams
 
 	clients, outbound semaphore
 
@@ -47,7 +47,7 @@ func newConnSet(policy *EgressPolicy) *connSet {
 // dial connects to host:port. It returns ErrDenied if the policy denies the resolved
 // address. close also ends the dial, because a transport continues dialing for a
 // canceled request.
-func (s *connSet) dial(ctx context.Context, address string, with peer) (*conn, error) {
+func (s *connSet) dial(ctx context.Context, address string, kind peer) (*conn, error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *connSet) dial(ctx context.Context, address string, with peer) (*conn, e
 		return nil, err
 	}
 	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-		if to, err := netip.ParseAddrPort(resolved); err != nil || s.policy.deniesAddress(host, to) {
+		if remote, err := netip.ParseAddrPort(resolved); err != nil || s.policy.deniesAddress(host, remote) {
 			return ErrDenied
 		}
 		return nil
@@ -78,12 +78,12 @@ func (s *connSet) dial(ctx context.Context, address string, with peer) (*conn, e
 		s.outbound.release()
 		return nil, err
 	}
-	return s.add(raw, with, s.outbound)
+	return s.add(raw, kind, s.outbound)
 }
 
 // add registers a TCP connection, which holds a slot, until its owner closes it.
 // After close it closes the connection and returns net.ErrClosed.
-func (s *connSet) add(raw net.Conn, with peer, slots semaphore) (*conn, error) {
+func (s *connSet) add(raw net.Conn, kind peer, slots semaphore) (*conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -91,7 +91,7 @@ func (s *connSet) add(raw net.Conn, with peer, slots semaphore) (*conn, error) {
 		slots.release()
 		return nil, net.ErrClosed
 	}
-	c := &conn{Conn: raw, set: s, peer: with, slots: slots}
+	c := &conn{Conn: raw, set: s, peer: kind, slots: slots}
 	s.open[c] = struct{}{}
 	s.owners.Add(1)
 	return c, nil
@@ -142,7 +142,7 @@ type conn struct {
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.peer == proxy {
-		c.set.in.Add(int64(n))
+		c.set.bytesIn.Add(int64(n))
 	}
 	return n, err
 }
@@ -151,7 +151,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if c.peer == proxy {
-		c.set.out.Add(int64(n))
+		c.set.bytesOut.Add(int64(n))
 	}
 	return n, err
 }

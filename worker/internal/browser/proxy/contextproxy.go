@@ -55,26 +55,26 @@ func ParseContextProxy(server string) (*Upstream, error) {
 	if rest, ok := strings.CutPrefix(server, "socks://"); ok { // Chromium's other name
 		server = "socks5://" + rest
 	}
-	to := &Upstream{Server: server}
+	settings := &Upstream{Server: server}
 	if u, err := url.Parse(server); err == nil && u.User != nil {
-		to.Username = u.User.Username()
-		to.Password, _ = u.User.Password()
+		settings.Username = u.User.Username()
+		settings.Password, _ = u.User.Password()
 		u.User = nil
-		to.Server = u.String()
+		settings.Server = u.String()
 	}
-	return to, nil
+	return settings, nil
 }
 
 // OpenContextProxy opens a ContextProxy. The upstream is not contacted. Without
 // credentials, the browser authenticates itself to an http or https upstream. Errors
 // are for the client and never contain the credentials.
-func (f *Forwarder) OpenContextProxy(to Upstream) (*ContextProxy, error) {
-	up, err := newUpstream(to, f.conns)
+func (f *Forwarder) OpenContextProxy(settings Upstream) (*ContextProxy, error) {
+	up, err := newUpstream(settings, f.conns)
 	if err != nil {
 		return nil, err
 	}
 	up.peer, up.relaysAuth = contextUpstream, up.url.Scheme != "socks5" && up.basic == ""
-	c := &ContextProxy{forwarder: f, routing: &routing{upstream: f.newRoute(up), bypass: parseBypass(to.Bypass)}, allowPort: func() {}}
+	c := &ContextProxy{forwarder: f, routing: &routing{upstream: f.newRoute(up), bypass: parseBypass(settings.Bypass)}, allowPort: func() {}}
 	c.routing.upstream.transport.MaxIdleConns = maxContextIdle
 	s := &f.contexts
 	s.mu.Lock()
@@ -166,23 +166,23 @@ func (s *contextProxies) closeAll() {
 // if that is the address of a closed ContextProxy.
 func (f *Forwarder) routingAt(ctx context.Context) *routing {
 	local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
-	at := addrPort(local)
-	if f.isOwn(at) {
+	address := addrPort(local)
+	if f.isOwn(address) {
 		return f.routing.Load()
 	}
 	f.contexts.mu.RLock()
 	defer f.contexts.mu.RUnlock()
-	if c := f.contexts.open[at]; c != nil {
+	if c := f.contexts.open[address]; c != nil {
 		return c.routing
 	}
 	return nil
 }
 
 // isOwn reports whether an address is the Forwarder's and of no ContextProxy.
-func (f *Forwarder) isOwn(at netip.AddrPort) bool {
-	if at == addrPort(f.listener.Addr()) {
+func (f *Forwarder) isOwn(address netip.AddrPort) bool {
+	if address == addrPort(f.listener.Addr()) {
 		return true
 	}
 	moved := f.movedListener.Load()
-	return moved != nil && at == netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(moved.port()))
+	return moved != nil && address == netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(moved.port()))
 }

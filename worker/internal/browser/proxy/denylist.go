@@ -83,7 +83,7 @@ func (p Denylist) deniesAddress(a netip.Addr) bool {
 // embeddings are the IPv6 networks that contain an IPv4 address, and its offset in bytes.
 var embeddings = []struct {
 	network netip.Prefix
-	at      int
+	offset  int
 }{
 	{netip.MustParsePrefix("::ffff:0:0/96"), 12}, // mapped
 	{netip.MustParsePrefix("64:ff9b::/96"), 12},  // NAT64
@@ -99,7 +99,7 @@ func withEmbeddedIPv4(a netip.Addr) []netip.Addr {
 	bytes := a.As16()
 	for _, e := range embeddings {
 		if e.network.Contains(a) {
-			found = append(found, netip.AddrFrom4([4]byte(bytes[e.at:])))
+			found = append(found, netip.AddrFrom4([4]byte(bytes[e.offset:])))
 		}
 	}
 	return found

@@ -105,8 +105,8 @@ func (p *EgressPolicy) denies(host string, port uint16) bool {
 }
 
 // deniesAddress checks an address that is about to be dialed for host.
-func (p *EgressPolicy) deniesAddress(host string, to netip.AddrPort) bool {
-	return p.rules.Denylist.Denies(to.Addr().String()) || p.deniesEndpoint(normalizeHost(host), to.Addr(), to.Port())
+func (p *EgressPolicy) deniesAddress(host string, remote netip.AddrPort) bool {
+	return p.rules.Denylist.Denies(remote.Addr().String()) || p.deniesEndpoint(normalizeHost(host), remote.Addr(), remote.Port())
 }
 
 func (p *EgressPolicy) deniesEndpoint(host string, a netip.Addr, port uint16) bool {
@@ -154,8 +154,8 @@ type resolution struct {
 }
 
 func (e *endpoint) matches(a netip.Addr, local *localAddresses) bool {
-	known := e.resolve()
-	return slices.Contains(known, a) || slices.ContainsFunc(known, local.contains) && local.contains(a)
+	addresses := e.resolve()
+	return slices.Contains(addresses, a) || slices.ContainsFunc(addresses, local.contains) && local.contains(a)
 }
 
 // resolve returns the addresses of the endpoint. Only the first callers wait for a lookup; during a later one, the others

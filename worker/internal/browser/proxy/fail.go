@@ -13,8 +13,8 @@ import (
 // failPlain answers a failed request for an http URL. Without an upstream it aborts
 // the connection, so that the browser shows a network error, as it would without a
 // Forwarder, and not a page.
-func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, by outbound, err error) {
-	if _, direct := by.(direct); direct && !errors.Is(err, ErrDenied) {
+func (f *Forwarder) failPlain(w http.ResponseWriter, r *http.Request, out outbound, err error) {
+	if _, direct := out.(direct); direct && !errors.Is(err, ErrDenied) {
 		f.log.Debug("destination did not answer", "error", err)
 		panic(http.ErrAbortHandler)
 	}

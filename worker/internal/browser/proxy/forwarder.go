@@ -90,8 +90,8 @@ func (f *Forwarder) serve(l *listener) {
 // listener is in a network namespace that only its launch can use, and accepts
 // connections at all addresses of its loopback network. Restrict has no effect
 // afterwards. Close closes the listener.
-func (f *Forwarder) MoveTo(to net.Listener) {
-	l := newListener(to, f.conns, f.log)
+func (f *Forwarder) MoveTo(listener net.Listener) {
+	l := newListener(listener, f.conns, f.log)
 	f.movedListener.Store(l)
 	_ = f.listener.Close()
 	f.releasePort() // another process may listen there now
@@ -103,8 +103,8 @@ func (f *Forwarder) Address() string { return "http://" + f.listener.Addr().Stri
 
 // Counts returns the bytes received from and sent to upstream proxies so far,
 // including handshakes. Unread bytes and direct traffic are not counted.
-func (f *Forwarder) Counts() (in, out int64) {
-	return f.conns.in.Load(), f.conns.out.Load()
+func (f *Forwarder) Counts() (bytesIn, bytesOut int64) {
+	return f.conns.bytesIn.Load(), f.conns.bytesOut.Load()
 }
 
 // Restrict accepts only processes of this user from now on and closes the

@@ -28,12 +28,12 @@ func (m *localAddresses) contains(a netip.Addr) bool {
 	if a.IsLoopback() || a.IsUnspecified() {
 		return true
 	}
-	list, known := m.list()
-	return !known || slices.Contains(list, a)
+	list, ok := m.list()
+	return !ok || slices.Contains(list, a)
 }
 
-// list returns the addresses; not known if they have never been read.
-func (m *localAddresses) list() (list []netip.Addr, known bool) {
+// list returns the addresses; ok is false if they have never been read.
+func (m *localAddresses) list() (list []netip.Addr, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.readAt.IsZero() && time.Since(m.readAt) < localAddressesTTL {

@@ -40,15 +40,15 @@ type lookupCache struct {
 }
 
 type cachedLookup struct {
-	at        time.Time
-	addresses []netip.Addr
+	resolvedAt time.Time
+	addresses  []netip.Addr
 }
 
 func (l *lookupCache) addresses(name string, find func() []netip.Addr) []netip.Addr {
 	l.mu.Lock()
 	last, ok := l.entries[name]
 	l.mu.Unlock()
-	if ok && time.Since(last.at) < lookupTTL {
+	if ok && time.Since(last.resolvedAt) < lookupTTL {
 		return last.addresses
 	}
 	found := cachedLookup{time.Now(), find()}

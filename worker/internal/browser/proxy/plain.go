@@ -26,7 +26,7 @@ func (f *Forwarder) newReverseProxy(out outbound, transport *http.Transport) *ht
 			r.Out.Host = r.In.Host
 			preserveTarget(r, transport.Proxy != nil)
 			for _, name := range forwardingHeaders {
-				if values, sent := r.In.Header[name]; sent {
+				if values, ok := r.In.Header[name]; ok {
 					r.Out.Header[name] = values
 				}
 			}
@@ -55,11 +55,11 @@ func (f *Forwarder) newReverseProxy(out outbound, transport *http.Transport) *ht
 func preserveTarget(r *httputil.ProxyRequest, ofProxy bool) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	_, target, _ := strings.Cut(r.In.RequestURI, "://")
-	at := strings.IndexAny(target, "/?")
-	if at < 0 || target[at] != '/' {
+	start := strings.IndexAny(target, "/?")
+	if start < 0 || target[start] != '/' {
 		return
 	}
-	path, _, _ := strings.Cut(target[at:], "?")
+	path, _, _ := strings.Cut(target[start:], "?")
 	if ofProxy {
 		r.Out.URL.Opaque = (&url.URL{Host: r.In.URL.Host}).String() + path // //host, escaped as necessary
 	} else if !strings.HasPrefix(path, "//") { // Opaque would treat it as a host

@@ -17,7 +17,7 @@ type outbound interface {
 	transport() *http.Transport // for http URLs
 	// authorization returns the value of Proxy-Authorization for them, given the
 	// browser's; empty for none.
-	authorization(sent string) string
+	authorization(browserValue string) string
 }
 
 // route is an outbound with the reverse proxy for http URLs.
@@ -45,14 +45,14 @@ type routing struct {
 // requests in progress keep their route. The upstream is not contacted. If the
 // upstream is invalid or, with ErrDenied, its address is denied, nothing changes.
 // Errors never contain the credentials.
-func (f *Forwarder) SetUpstream(to *Upstream) error {
+func (f *Forwarder) SetUpstream(settings *Upstream) error {
 	next := &routing{}
-	if to != nil {
-		up, err := newUpstream(*to, f.conns)
+	if settings != nil {
+		up, err := newUpstream(*settings, f.conns)
 		if err != nil {
 			return err
 		}
-		next = &routing{upstream: f.newRoute(up), bypass: parseBypass(to.Bypass)}
+		next = &routing{upstream: f.newRoute(up), bypass: parseBypass(settings.Bypass)}
 	}
 	if previous := f.routing.Swap(next); previous.upstream != nil {
 		previous.upstream.closeIdle()

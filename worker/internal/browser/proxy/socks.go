@@ -55,8 +55,8 @@ func (u *upstream) connectSOCKS(c io.ReadWriter, target string) error {
 	if _, err := io.ReadFull(c, answer[4:]); err != nil {
 		return fmt.Errorf("SOCKS: %w", err)
 	}
-	rest, known := map[byte]int64{addressIPv4: 3, addressIPv6: 15, addressName: int64(answer[4])}[answer[3]]
-	if !known {
+	rest, ok := map[byte]int64{addressIPv4: 3, addressIPv6: 15, addressName: int64(answer[4])}[answer[3]]
+	if !ok {
 		return fmt.Errorf("SOCKS: address type %d in the answer", answer[3])
 	}
 	if _, err := io.CopyN(io.Discard, c, rest+2); err != nil { // the bound address and port are not needed

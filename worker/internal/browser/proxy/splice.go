@@ -16,16 +16,16 @@ import (
 // the client has already sent.
 func splice(client, server *conn, early *bufio.Reader, timeout time.Duration) {
 	var halfClosed atomic.Bool // one direction has ended
-	pass := func(to, from *conn) {
-		err := from.copyTo(to, &halfClosed, timeout)
+	pass := func(dst, src *conn) {
+		err := src.copyTo(dst, &halfClosed, timeout)
 		if err == nil {
-			err = to.CloseWrite()
+			err = dst.CloseWrite()
 		}
 		if halfClosed.Store(true); err != nil {
 			_, _ = client.Conn.Close(), server.Conn.Close()
 			return
 		}
-		_ = to.SetReadDeadline(time.Unix(1, 0)) // unblocks the other direction
+		_ = dst.SetReadDeadline(time.Unix(1, 0)) // unblocks the other direction
 	}
 	if _, err := io.CopyN(server, early, int64(early.Buffered())); err != nil {
 		return
@@ -37,15 +37,15 @@ func splice(client, server *conn, early *bufio.Reader, timeout time.Duration) {
 }
 
 // copyTo copies until the end of c, which is not an error.
-func (c *conn) copyTo(to *conn, halfClosed *atomic.Bool, timeout time.Duration) error {
-	_, err := io.Copy(to.Conn, c.Conn) // from one *net.TCPConn to another
+func (c *conn) copyTo(dst *conn, halfClosed *atomic.Bool, timeout time.Duration) error {
+	_, err := io.Copy(dst.Conn, c.Conn) // from one *net.TCPConn to another
 	if !halfClosed.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	idle := newIdleTimer(timeout, func() { _, _ = c.Conn.Close(), to.Conn.Close() })
+	idle := newIdleTimer(timeout, func() { _, _ = c.Conn.Close(), dst.Conn.Close() })
 	defer idle.stop()
-	return copyData(to, c, idle)
+	return copyData(dst, c, idle)
 }

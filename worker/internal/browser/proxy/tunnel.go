@@ -38,10 +38,10 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
 		f.tunnelTLS(r, t, &bufferedConn{duplex: client, reader: buffered.Reader}, server, via)
 		return
 	}
-	from, fromTCP := client.(*conn)
-	to, toTCP := server.(*conn)
-	if fromTCP && toTCP && to.peer == destination {
-		splice(from, to, buffered.Reader, halfClosedLimit)
+	clientConn, fromTCP := client.(*conn)
+	serverConn, toTCP := server.(*conn)
+	if fromTCP && toTCP && serverConn.peer == destination {
+		splice(clientConn, serverConn, buffered.Reader, halfClosedLimit)
 		return
 	}
 	relay(&bufferedConn{duplex: client, reader: buffered.Reader}, server)
@@ -57,8 +57,8 @@ func relay(client, server duplex) {
 	}
 	idle := newIdleTimer(idleLimit, abort)
 	defer idle.stop()
-	pass := func(to, from duplex) {
-		if copyData(to, from, idle) != nil || to.CloseWrite() != nil {
+	pass := func(dst, src duplex) {
+		if copyData(dst, src, idle) != nil || dst.CloseWrite() != nil {
 			abort()
 			return
 		}
@@ -70,14 +70,14 @@ func relay(client, server duplex) {
 	other.Wait()
 }
 
-// copyData copies until the end of from, which is not an error.
-func copyData(to io.Writer, from io.Reader, idle *idleTimer) error {
+// copyData copies until the end of src, which is not an error.
+func copyData(dst io.Writer, src io.Reader, idle *idleTimer) error {
 	buf := make([]byte, 32<<10)
 	for {
-		n, err := from.Read(buf)
+		n, err := src.Read(buf)
 		if n > 0 {
 			idle.reset()
-			if _, err := to.Write(buf[:n]); err != nil {
+			if _, err := dst.Write(buf[:n]); err != nil {
 				return err
 			}
 		}

@@ -65,8 +65,8 @@ type upstream struct {
 	endpoint           *endpoint // the proxy's address
 }
 
-func newUpstream(to Upstream, open *connSet) (*upstream, error) {
-	address, err := parseServer(to.Server)
+func newUpstream(settings Upstream, open *connSet) (*upstream, error) {
+	address, err := parseServer(settings.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -77,22 +77,22 @@ func newUpstream(to Upstream, open *connSet) (*upstream, error) {
 	if open.policy.denies(host, port) {
 		return nil, ErrDenied
 	}
-	u := &upstream{url: address, username: to.Username, password: to.Password, peer: proxy, conns: open}
+	u := &upstream{url: address, username: settings.Username, password: settings.Password, peer: proxy, conns: open}
 	u.endpoint = &endpoint{name: normalizeHost(host), port: port, resolver: open.resolver}
-	anonymous := to.Username == "" && to.Password == ""
+	anonymous := settings.Username == "" && settings.Password == ""
 	switch {
 	case anonymous:
 	case address.Scheme == "socks5":
-		if to.Username == "" || len(to.Username) > 255 || len(to.Password) > 255 {
+		if settings.Username == "" || len(settings.Username) > 255 || len(settings.Password) > 255 {
 			return nil, errors.New("a socks5 proxy requires a username of 1 to 255 bytes and a password of at most 255 bytes")
 		}
-	case strings.Contains(to.Username, ":"):
+	case strings.Contains(settings.Username, ":"):
 		return nil, errors.New("the username of an http proxy must not contain a colon")
 	default:
-		u.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(to.Username+":"+to.Password))
+		u.basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(settings.Username+":"+settings.Password))
 	}
 	if address.Scheme == "https" {
-		u.tls = &tls.Config{ServerName: address.Hostname(), RootCAs: to.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+		u.tls = &tls.Config{ServerName: address.Hostname(), RootCAs: settings.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	}
 	return u, nil
 }
@@ -106,8 +106,8 @@ func parseServer(server string) (*url.URL, error) {
 	if u.User != nil {
 		return nil, errors.New("the server's URL must not contain credentials")
 	}
-	port, known := defaultPorts[u.Scheme]
-	if !known {
+	port, ok := defaultPorts[u.Scheme]
+	if !ok {
 		return nil, fmt.Errorf("the scheme %q must be http, https or socks5", u.Scheme)
 	}
 	if u.Port() != "" {
@@ -172,9 +172,9 @@ func (u *upstream) transport() *http.Transport {
 }
 
 // authorization implements outbound.
-func (u *upstream) authorization(sent string) string {
+func (u *upstream) authorization(browserValue string) string {
 	if u.relaysAuth {
-		return sent
+		return browserValue
 	}
 	return u.basic
 }

@@ -27,7 +27,7 @@ func (f *pieceError) Unwrap() error { return f.err }
 func Main() int {
 	runtime.LockOSThread() // this thread execs the program
 	unix.CloseOnExec(controlFD)
-	o, given, err := receiveRequest()
+	o, descriptors, err := receiveRequest()
 	if errors.Is(err, io.EOF) {
 		return 1 // the worker closed the connection
 	}
@@ -38,7 +38,7 @@ func Main() int {
 	if o.Canary {
 		o.deny(ChromiumSandbox, "browsers cannot create user namespaces", tryUserNamespace())
 	}
-	sendResponse(response{Denied: o.denied}, given...)
+	sendResponse(response{Denied: o.denied}, descriptors...)
 	var word string
 	if err := readMessage(controlFD, &word); err != nil {
 		return 1
@@ -49,7 +49,7 @@ func Main() int {
 
 // receiveRequest sets up the base, waits for the setup request and applies it.
 // It returns the descriptors to send to the worker.
-func receiveRequest() (o setupRequest, given []int, err error) {
+func receiveRequest() (o setupRequest, descriptors []int, err error) {
 	if err := readMessage(controlFD, &o.baseConfig); err != nil {
 		return o, nil, err
 	}
@@ -60,16 +60,16 @@ func receiveRequest() (o setupRequest, given []int, err error) {
 	if failed != nil {
 		return o, nil, failed
 	}
-	given, err = o.setup()
-	return o, given, err
+	descriptors, err = o.setup()
+	return o, descriptors, err
 }
 
 // setup prepares the sandbox for the launch and drops all privileges. It returns
 // the descriptors to send to the worker.
-func (r *setupRequest) setup() (given []int, err error) {
+func (r *setupRequest) setup() (descriptors []int, err error) {
 	defer unix.Umask(unix.Umask(0o022)) // other users must be able to read these files
 	if r.Namespaces {
-		if given, err = r.setupMounts(); err != nil {
+		if descriptors, err = r.setupMounts(); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +80,7 @@ func (r *setupRequest) setup() (given []int, err error) {
 		if err := listenForProxy(r.sockets[0], r.Proxy); err != nil {
 			return nil, err
 		}
-		given = append(given, r.sockets...)
+		descriptors = append(descriptors, r.sockets...)
 	}
 	if err := os.Chdir(r.Dir); err != nil {
 		return nil, fmt.Errorf("working directory: %w", err)
@@ -99,7 +99,7 @@ func (r *setupRequest) setup() (given []int, err error) {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("parent-death signal: %w", err)
 	}
-	return given, nil
+	return descriptors, nil
 }
 
 // leaveSessionKeyring replaces the worker's session keyring by a new one. Where
@@ -187,9 +187,9 @@ func (r *setupRequest) exec() error {
 
 func errorResponse(err error) response {
 	var a response
-	var at *pieceError
-	if errors.As(err, &at) {
-		a.FailedPiece = at.piece
+	var failure *pieceError
+	if errors.As(err, &failure) {
+		a.FailedPiece = failure.piece
 	}
 	a.Error = err.Error()
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
@@ -223,10 +223,10 @@ func readMessage(line int, into any) error {
 
 // sendResponse sends a response to the worker. If the worker has ended, this
 // process is killed.
-func sendResponse(a response, given ...int) {
+func sendResponse(a response, descriptors ...int) {
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return
 	}
-	_ = unix.Sendmsg(controlFD, raw, unix.UnixRights(given...), nil, unix.MSG_NOSIGNAL)
+	_ = unix.Sendmsg(controlFD, raw, unix.UnixRights(descriptors...), nil, unix.MSG_NOSIGNAL)
 }

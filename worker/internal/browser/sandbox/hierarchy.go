@@ -45,7 +45,7 @@ func parseOwnGroup(own, mounts string) (dir string) {
 			continue
 		}
 		root, point := fields[3], fields[4]
-		if below, shown := strings.CutPrefix(path, strings.TrimSuffix(root, "/")); shown {
+		if below, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/")); ok {
 			dir = filepath.Join(point, below)
 		}
 	}

@@ -151,7 +151,7 @@ type findings map[string]string
 
 // disable records the first reason.
 func (f findings) disable(name string, err error) {
-	if _, known := f[name]; !known {
+	if _, ok := f[name]; !ok {
 		f[name] = err.Error()
 	}
 }
@@ -178,10 +178,10 @@ func SameTimezone(a, b string) bool {
 	if !HasTimezone(a) || !HasTimezone(b) {
 		return false
 	}
-	one, err := os.ReadFile(filepath.Join(zoneinfoDir, a))
+	first, err := os.ReadFile(filepath.Join(zoneinfoDir, a))
 	if err != nil {
 		return false
 	}
 	other, err := os.ReadFile(filepath.Join(zoneinfoDir, b))
-	return err == nil && bytes.Equal(one, other)
+	return err == nil && bytes.Equal(first, other)
 }

@@ -37,9 +37,9 @@ var (
 
 // clonedMount is a cloned mount of a host path that is not attached yet.
 type clonedMount struct {
-	fd  int
-	to  string
-	dir bool
+	fd     int
+	target string
+	dir    bool
 }
 
 // setupMounts prepares the mounts for the launch and pivots into them. It
@@ -130,17 +130,17 @@ func (r *setupRequest) writeTimezone() error {
 func (r *setupRequest) refreshHostFiles() error {
 	var trees []clonedMount
 	for _, path := range hostPaths() {
-		now, gone := os.Stat(path)
-		shown, missing := os.Stat(newRoot + path)
+		now, hostErr := os.Stat(path)
+		mount, missing := os.Stat(newRoot + path)
 		if missing == nil {
-			if gone == nil && os.SameFile(now, shown) {
+			if hostErr == nil && os.SameFile(now, mount) {
 				continue
 			}
 			if err := removeHostFile(path); err != nil {
 				return err
 			}
 		}
-		if gone != nil {
+		if hostErr != nil {
 			continue
 		}
 		t, err := cloneMount(path, path, readOnly)
@@ -206,32 +206,32 @@ func disableSetuid() error {
 }
 
 // cloneMount clones a mount with its submounts and restricts the clone.
-func cloneMount(from, to string, attributes uint64) (clonedMount, error) {
-	info, err := os.Stat(from)
+func cloneMount(source, target string, attributes uint64) (clonedMount, error) {
+	info, err := os.Stat(source)
 	if err != nil {
 		return clonedMount{}, &pieceError{PrivateFiles, err}
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
-		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("clone the mount of %s: %w", from, err)}
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("clone the mount of %s: %w", source, err)}
 	}
 	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attributes})
 	if err != nil {
-		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("set attributes of the mount of %s: %w", from, err)}
+		return clonedMount{}, &pieceError{PrivateFiles, fmt.Errorf("set attributes of the mount of %s: %w", source, err)}
 	}
-	return clonedMount{fd: fd, to: to, dir: info.IsDir()}, nil
+	return clonedMount{fd: fd, target: target, dir: info.IsDir()}, nil
 }
 
 // attachMounts moves cloned mounts to the new root.
 func attachMounts(trees []clonedMount) error {
 	for _, t := range trees {
-		err := mountPoint(newRoot+t.to, t.dir)
+		err := mountPoint(newRoot+t.target, t.dir)
 		if err == nil {
-			err = unix.MoveMount(t.fd, "", unix.AT_FDCWD, newRoot+t.to, unix.MOVE_MOUNT_F_EMPTY_PATH)
+			err = unix.MoveMount(t.fd, "", unix.AT_FDCWD, newRoot+t.target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 		}
 		_ = unix.Close(t.fd)
 		if err != nil {
-			return &pieceError{PrivateFiles, fmt.Errorf("mount %s: %w", t.to, err)}
+			return &pieceError{PrivateFiles, fmt.Errorf("mount %s: %w", t.target, err)}
 		}
 	}
 	return nil

@@ -13,14 +13,14 @@ import (
 var systemProgramDirs = []string{"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"}
 
 // findWorkerDirs returns the directories that contain the worker's files: the
-// given one, the working directory, which may hold its settings, and the
+// configured one, the working directory, which may hold its settings, and the
 // directory of its program.
-func findWorkerDirs(given string) (dirs []string) {
-	if given != "" {
-		dirs = append(dirs, resolvePath(given))
+func findWorkerDirs(configured string) (dirs []string) {
+	if configured != "" {
+		dirs = append(dirs, resolvePath(configured))
 	}
-	if at, err := os.Getwd(); err == nil {
-		dirs = append(dirs, resolvePath(at))
+	if workingDir, err := os.Getwd(); err == nil {
+		dirs = append(dirs, resolvePath(workingDir))
 	}
 	if program, err := os.Executable(); err == nil {
 		if dir := resolvePath(filepath.Dir(program)); !slices.Contains(systemProgramDirs, dir) {
@@ -34,11 +34,11 @@ func findWorkerDirs(given string) (dirs []string) {
 // for none.
 func (m *Manager) workerDirBelow(dir string) string {
 	dir = resolvePath(dir)
-	at := slices.IndexFunc(m.workerDirs, func(own string) bool { return isWithin(own, dir) })
-	if at < 0 {
+	i := slices.IndexFunc(m.workerDirs, func(own string) bool { return isWithin(own, dir) })
+	if i < 0 {
 		return ""
 	}
-	return m.workerDirs[at]
+	return m.workerDirs[i]
 }
 
 // checkShownFiles returns an error if every sandbox shows files of the worker.
