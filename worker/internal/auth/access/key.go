@@ -37,8 +37,8 @@ func NewKey(apiKey, svcKey string) (key Key, generated string) {
 
 // Matches reports whether the secret is this key, in constant time.
 func (k Key) Matches(secret string) bool {
-	given := sha256.Sum256([]byte(secret))
-	return subtle.ConstantTimeCompare(given[:], k.hash[:]) == 1
+	hash := sha256.Sum256([]byte(secret))
+	return subtle.ConstantTimeCompare(hash[:], k.hash[:]) == 1
 }
 
 // Authenticate checks the X-API-Key header of a REST request.

@@ -66,9 +66,9 @@ func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 	if l == nil { // the launch has ended
 		l = &launchTokens{}
 	}
-	for _, one := range []issuedToken{own, l.page} {
-		if t.clock.Now().Before(one.Expires) && !one.Expires.After(until) && !l.isSpent(one.Claims) {
-			return one.token, nil
+	for _, candidate := range []issuedToken{own, l.page} {
+		if t.clock.Now().Before(candidate.Expires) && !candidate.Expires.After(until) && !l.isSpent(candidate.Claims) {
+			return candidate.token, nil
 		}
 	}
 	l.page, err = t.issue(launchID, t.now(), until)
@@ -143,14 +143,14 @@ func (l *launchTokens) spend(c Claims, now time.Time) {
 		return
 	}
 	oldest := c
-	for _, one := range l.spent {
-		if one.IssuedAt.Before(oldest.IssuedAt) {
-			oldest = one
+	for _, claims := range l.spent {
+		if claims.IssuedAt.Before(oldest.IssuedAt) {
+			oldest = claims
 		}
 	}
 	l.spentBefore = oldest.IssuedAt
-	for id, one := range l.spent {
-		if !one.IssuedAt.After(l.spentBefore) {
+	for id, claims := range l.spent {
+		if !claims.IssuedAt.After(l.spentBefore) {
 			delete(l.spent, id)
 		}
 	}

@@ -122,8 +122,8 @@ func (t *Tickets) sign(launchID string, use Use, c Claims) (string, error) {
 // use and that has not expired. Otherwise it returns an error that wraps ErrInvalid.
 // Spent tokens are valid.
 func (t *Tickets) Verify(token, launchID string, use Use) (Claims, error) {
-	of, c, err := t.verify(token, use)
-	if err == nil && of != launchID {
+	owner, c, err := t.verify(token, use)
+	if err == nil && owner != launchID {
 		return Claims{}, fmt.Errorf("%w: of another launch", ErrInvalid)
 	}
 	return c, err

@@ -170,7 +170,7 @@ func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.Organizati
 	}
 	next = defaultHeartbeatInterval
 	for i, key := range l.unansweredLast(keys) {
-		asked, failed := l.r.sendHeartbeat(ctx, key, seq, ids, live)
+		interval, failed := l.r.sendHeartbeat(ctx, key, seq, ids, live)
 		l.unanswered = slices.DeleteFunc(l.unanswered, key.Equal)
 		if failed != nil {
 			if !isFinal(failed) && err == nil { // a refused caller's key is not an error of the worker
@@ -182,8 +182,8 @@ func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.Organizati
 			}
 			continue
 		}
-		if i == 0 || asked < next {
-			next = asked
+		if i == 0 || interval < next {
+			next = interval
 		}
 	}
 	return next, err

@@ -33,7 +33,7 @@ func (u *recentStarts) add(id uuid.UUID) {
 func (u *recentStarts) take() map[uuid.UUID]bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	taken := u.ids
+	ids := u.ids
 	u.ids = map[uuid.UUID]bool{}
-	return taken
+	return ids
 }

@@ -133,16 +133,16 @@ func (r *Reporter) Counts() (waiting, rejected int) {
 // acknowledged; the zero time if there is none.
 func (r *Reporter) OldestPending() (oldest time.Time) {
 	for _, e := range r.journal.pending() {
-		at := e.at()
-		if oldest.IsZero() || at.Before(oldest) {
-			oldest = at
+		t := e.reportTime()
+		if oldest.IsZero() || t.Before(oldest) {
+			oldest = t
 		}
 	}
 	return oldest
 }
 
 // at returns the time of the first pending report.
-func (e entry) at() time.Time {
+func (e entry) reportTime() time.Time {
 	if e.Start != nil {
 		return e.Start.At
 	}

@@ -91,9 +91,9 @@ func allowedCPUs(root fs.FS) []int {
 		if !several {
 			last = first
 		}
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		for id := from; err == nil && err2 == nil && id <= to; id++ {
+		start, err := strconv.Atoi(first)
+		end, err2 := strconv.Atoi(last)
+		for id := start; err == nil && err2 == nil && id <= end; id++ {
 			cpus = append(cpus, id)
 		}
 	}
@@ -139,8 +139,8 @@ func readQuota(root fs.FS, dir string) (q quota, limited bool) {
 		return quota{cpus: cpus, used: dir + "/cpu.stat", fact: "usage_usec", unit: 1e-6}, true
 	}
 	allowed, ok := readNumber(root, dir+"/cpu.cfs_quota_us")
-	period, known := readNumber(root, dir+"/cpu.cfs_period_us")
-	if !ok || !known || period == 0 {
+	period, hasPeriod := readNumber(root, dir+"/cpu.cfs_period_us")
+	if !ok || !hasPeriod || period == 0 {
 		return quota{}, false
 	}
 	return quota{cpus: float64(allowed) / float64(period)}, true

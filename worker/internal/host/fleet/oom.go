@@ -33,8 +33,8 @@ func readOOMKills(root fs.FS) (uint64, error) {
 	return number(facts["oom_kill"]), err
 }
 
-func readOOMKillCount(root fs.FS, file string) (n uint64, known bool) {
+func readOOMKillCount(root fs.FS, file string) (n uint64, ok bool) {
 	facts, err := readFields(root, file)
-	fact, known := facts["oom_kill"]
-	return number(fact), known && err == nil
+	fact, ok := facts["oom_kill"]
+	return number(fact), ok && err == nil
 }
