@@ -229,9 +229,9 @@ func (g *Group) supervise(ctx context.Context, child **Child) {
 // Stop stops the programs, the last one first.
 func (g *Group) Stop() error {
 	var problems []error
-	for _, one := range slices.Backward(g.all) {
-		g.Say("Stopping the %s", one.Name)
-		problems = append(problems, one.Stop())
+	for _, p := range slices.Backward(g.all) {
+		g.Say("Stopping the %s", p.Name)
+		problems = append(problems, p.Stop())
 	}
 	return errors.Join(problems...)
 }

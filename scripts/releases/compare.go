@@ -55,12 +55,12 @@ func (c Comparer) Run(ctx context.Context) (summary string, err error) {
 	var found []string
 	var wrong []error
 	for _, name := range Names() {
-		said, err := c.document(ctx, name)
+		comparison, err := c.document(ctx, name)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		found = append(found, said)
+		found = append(found, comparison)
 	}
 	return strings.Join(found, "; "), errors.Join(wrong...)
 }
@@ -93,14 +93,14 @@ func (c Comparer) document(ctx context.Context, name string) (string, error) {
 		}
 	}
 	broken := 0
-	for _, one := range changes {
-		if one.isBreaking() {
+	for _, each := range changes {
+		if each.isBreaking() {
 			broken++
 		}
 	}
-	if wanted, why := before.after(len(changes), broken); d.version.compare(wanted) < 0 {
+	if required, why := before.after(len(changes), broken); d.version.compare(required) < 0 {
 		return "", fmt.Errorf("%s.yaml is version %s, and %s since release %s: set info.version to %s, or revert:\n%s",
-			name, d.version, why, before, wanted, list(changes, broken > 0))
+			name, d.version, why, before, required, list(changes, broken > 0))
 	}
 	return fmt.Sprintf("%s %s: %d breaking and %d other changes since %s", name, d.version, broken, len(changes)-broken, before), nil
 }
@@ -119,9 +119,9 @@ func (v version) after(changes, broken int) (least version, why string) {
 // list shows the changes that ask for the new version.
 func list(changes []change, breaking bool) string {
 	var lines strings.Builder
-	for _, one := range changes {
-		if one.isBreaking() == breaking {
-			fmt.Fprintf(&lines, "  - %s\n", one)
+	for _, each := range changes {
+		if each.isBreaking() == breaking {
+			fmt.Fprintf(&lines, "  - %s\n", each)
 		}
 	}
 	return strings.TrimSuffix(lines.String(), "\n")

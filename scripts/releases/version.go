@@ -12,8 +12,8 @@ type version struct{ major, minor, patch int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v.major, v.minor, v.patch) }
 
-func (v version) compare(to version) int {
-	return cmp.Or(cmp.Compare(v.major, to.major), cmp.Compare(v.minor, to.minor), cmp.Compare(v.patch, to.patch))
+func (v version) compare(other version) int {
+	return cmp.Or(cmp.Compare(v.major, other.major), cmp.Compare(v.minor, other.minor), cmp.Compare(v.patch, other.patch))
 }
 
 func parseVersion(text string) (version, error) {

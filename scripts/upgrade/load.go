@@ -138,12 +138,12 @@ type machine struct {
 // session authorizes, starts, reports and ends a session, of the profile or of a spec.
 func (m *machine) session(ctx context.Context, spec bool) error {
 	id, profile := uuid.New(), m.profile
-	asked := cloudapi.AuthorizeRequest{MachineId: m.id, BootId: m.boot, SessionId: id, ProfileId: &profile}
+	request := cloudapi.AuthorizeRequest{MachineId: m.id, BootId: m.boot, SessionId: id, ProfileId: &profile}
 	if spec {
-		asked.ProfileId, asked.Spec = nil, &sharedapi.LaunchSpec{BrowserVersion: new(int32(156))}
+		request.ProfileId, request.Spec = nil, &sharedapi.LaunchSpec{BrowserVersion: new(int32(156))}
 	}
 	err := m.call(ctx, func(ctx context.Context, c *cloudapi.ClientWithResponses) error {
-		answer, err := c.AuthorizeLaunchWithResponse(ctx, asked)
+		answer, err := c.AuthorizeLaunchWithResponse(ctx, request)
 		if err != nil {
 			return err
 		}

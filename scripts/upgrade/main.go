@@ -30,20 +30,20 @@ import (
 )
 
 func main() {
-	var from string
+	var revision string
 	var phase time.Duration
-	flag.StringVar(&from, "from", "", "The earlier `COMMIT`; by default the last tag, or HEAD~1")
+	flag.StringVar(&revision, "from", "", "The earlier `COMMIT`; by default the last tag, or HEAD~1")
 	flag.DurationVar(&phase, "phase", 10*time.Second, "The duration of the load in each phase")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, from, phase); err != nil {
+	if err := run(ctx, revision, phase); err != nil {
 		fmt.Fprintln(os.Stderr, "upgrade:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, from string, phase time.Duration) (err error) {
+func run(ctx context.Context, revision string, phase time.Duration) (err error) {
 	dir, err := os.MkdirTemp("", "svc-upgrade-")
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func run(ctx context.Context, from string, phase time.Duration) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return err
 	}
-	commit, err := build(ctx, from, dir)
+	commit, err := build(ctx, revision, dir)
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func randomKey() []byte {
 }
 
 // build builds the programs old and new into dir, and describes the commit of old.
-func build(ctx context.Context, from, dir string) (commit string, err error) {
-	if from == "" {
-		if from, err = output(ctx, "git", "describe", "--tags", "--abbrev=0"); err != nil {
-			from = "HEAD~1"
+func build(ctx context.Context, revision, dir string) (commit string, err error) {
+	if revision == "" {
+		if revision, err = output(ctx, "git", "describe", "--tags", "--abbrev=0"); err != nil {
+			revision = "HEAD~1"
 		}
 	}
-	if commit, err = output(ctx, "git", "log", "-1", "--format=%h (%cs)", from); err != nil {
+	if commit, err = output(ctx, "git", "log", "-1", "--format=%h (%cs)", revision); err != nil {
 		return "", err
 	}
 	root, err := output(ctx, "git", "rev-parse", "--show-toplevel")
@@ -100,7 +100,7 @@ func build(ctx context.Context, from, dir string) (commit string, err error) {
 		return "", err
 	}
 	for _, command := range [][]string{
-		{"git", "-C", root, "archive", "--output=" + archive, from},
+		{"git", "-C", root, "archive", "--output=" + archive, revision},
 		{"tar", "-xf", archive, "-C", source},
 		{"go", "build", "-C", source, "-o", filepath.Join(dir, "old"), "./cloud"},
 		{"go", "build", "-C", root, "-o", filepath.Join(dir, "new"), "./cloud"},

@@ -59,10 +59,10 @@ type query struct{ legend, expr string }
 
 // quantiles are the queries of the median and of a higher quantile of a histogram.
 func quantiles(metric, labels string, high string) []query {
-	of := func(q string) query {
+	quantile := func(q string) query {
 		return query{"p" + q[2:], fmt.Sprintf(`histogram_quantile(%s, sum by (le) (rate(%s_bucket{%s}[$__rate_interval])))`, q, metric, labels)}
 	}
-	return []query{of("0.50"), of(high)}
+	return []query{quantile("0.50"), quantile(high)}
 }
 
 // queryBy is a query with one line for each value of a label.
@@ -155,12 +155,12 @@ func worker() program {
 // process is the row of the process itself. Every program has these metrics, so they are
 // joined with the metric that only this program has.
 func process(info string) row {
-	of := func(expr string) []query { return queryBy("instance", expr+" and on (job, instance) "+info) }
+	queries := func(expr string) []query { return queryBy("instance", expr+" and on (job, instance) "+info) }
 	return row{"Process", []panel{
-		{"CPU", "Processors in use.", units.Short, of(`rate(process_cpu_seconds_total{$i}[$__rate_interval])`)},
-		{"Memory", "Without the browsers.", units.BytesIEC, of(`process_resident_memory_bytes{$i}`)},
-		{"Goroutines", "", units.Short, of(`go_goroutines{$i}`)},
-		{"Open files", "", units.Short, of(`process_open_fds{$i}`)},
+		{"CPU", "Processors in use.", units.Short, queries(`rate(process_cpu_seconds_total{$i}[$__rate_interval])`)},
+		{"Memory", "Without the browsers.", units.BytesIEC, queries(`process_resident_memory_bytes{$i}`)},
+		{"Goroutines", "", units.Short, queries(`go_goroutines{$i}`)},
+		{"Open files", "", units.Short, queries(`process_open_fds{$i}`)},
 	}}
 }
 

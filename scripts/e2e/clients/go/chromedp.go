@@ -11,39 +11,39 @@ import (
 	"github.com/chromedp/chromedp/remote"
 )
 
-// byChromedp ignores in.Close: chromedp only disconnects from a browser that it did
+// byChromedp ignores task.Close: chromedp only disconnects from a browser that it did
 // not start, and refuses to send Browser.close.
-func byChromedp(ctx context.Context, in input) (visit, error) {
+func byChromedp(ctx context.Context, task input) (visit, error) {
 	var options []remote.Option
-	if strings.HasPrefix(in.Endpoint, "ws") {
+	if strings.HasPrefix(task.Endpoint, "ws") {
 		options = append(options, remote.NoModifyURL)
 	}
-	ctx, leave := remote.NewAllocator(ctx, in.Endpoint, options...)
+	ctx, leave := remote.NewAllocator(ctx, task.Endpoint, options...)
 	defer leave()
 	ctx, closeTab := chromedp.NewContext(ctx)
 	defer closeTab()
-	seen, err := visitByChromedp(ctx, in)
+	result, err := visitByChromedp(ctx, task)
 	if err != nil {
 		return visit{}, fmt.Errorf("chromedp: %w", err)
 	}
-	return seen, nil
+	return result, nil
 }
 
-func visitByChromedp(ctx context.Context, in input) (seen visit, err error) {
-	if err := chromedp.Do(ctx, chromedp.Navigate(in.URL)); err != nil {
-		return seen, err
+func visitByChromedp(ctx context.Context, task input) (result visit, err error) {
+	if err := chromedp.Do(ctx, chromedp.Navigate(task.URL)); err != nil {
+		return result, err
 	}
-	if seen.Title, err = chromedp.Run(ctx, chromedp.Title()); err != nil {
-		return seen, err
+	if result.Title, err = chromedp.Run(ctx, chromedp.Title()); err != nil {
+		return result, err
 	}
-	if seen.Value, err = chromedp.Run(ctx, chromedp.Evaluate[int](in.Expression)); err != nil {
-		return seen, err
+	if result.Value, err = chromedp.Run(ctx, chromedp.Evaluate[int](task.Expression)); err != nil {
+		return result, err
 	}
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
-		return seen, err
+		return result, err
 	}
 	version, err := chromedp.CallBrowser(ctx, browser.GetVersion, cdp.Empty{})
-	seen.Screenshot, seen.Version = len(picture), version.Product
-	return seen, err
+	result.Screenshot, result.Version = len(picture), version.Product
+	return result, err
 }

@@ -51,24 +51,24 @@ func run() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	var in input
-	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
+	var task input
+	if err := json.NewDecoder(os.Stdin).Decode(&task); err != nil {
 		return err
 	}
-	var seen any
+	var result any
 	var err error
 	switch os.Args[len(os.Args)-1] {
 	case "chromedp":
-		seen, err = byChromedp(ctx, in)
+		result, err = byChromedp(ctx, task)
 	case "rod":
-		seen, err = byRod(ctx, in)
+		result, err = byRod(ctx, task)
 	case "socket":
-		seen, err = bySocket(ctx, in)
+		result, err = bySocket(ctx, task)
 	default:
 		err = errors.New("usage: client chromedp|rod|socket")
 	}
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(seen)
+	return json.NewEncoder(os.Stdout).Encode(result)
 }

@@ -19,11 +19,11 @@ import (
 // that the test started this process in. The only server there is the given address;
 // its connections are forwarded to a Unix socket of the test.
 func runInNamespace(address, socket string, command []string) error {
-	at, err := netip.ParseAddrPort(address)
+	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	if err := addAddress(at.Addr()); err != nil {
+	if err := addAddress(addr.Addr()); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", address)

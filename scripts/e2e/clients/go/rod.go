@@ -15,8 +15,8 @@ import (
 	"github.com/go-rod/rod/lib/proto"
 )
 
-func byRod(ctx context.Context, in input) (visit, error) {
-	socket, err := in.connect(ctx)
+func byRod(ctx context.Context, task input) (visit, error) {
+	socket, err := task.connect(ctx)
 	if err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
@@ -25,22 +25,22 @@ func byRod(ctx context.Context, in input) (visit, error) {
 	if err := browser.Connect(); err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
-	page, err := readPage(browser, in)
+	page, err := readPage(browser, task)
 	if err != nil {
 		return visit{}, fmt.Errorf("rod: %w", err)
 	}
-	if in.Close {
+	if task.Close {
 		_ = browser.Close() // the browser may exit before it responds
 	}
 	return page, nil
 }
 
-func readPage(browser *rod.Browser, in input) (visit, error) {
+func readPage(browser *rod.Browser, task input) (visit, error) {
 	version, err := browser.Version()
 	if err != nil {
 		return visit{}, err
 	}
-	page, err := browser.Page(proto.TargetCreateTarget{URL: in.URL})
+	page, err := browser.Page(proto.TargetCreateTarget{URL: task.URL})
 	if err != nil {
 		return visit{}, err
 	}
@@ -52,7 +52,7 @@ func readPage(browser *rod.Browser, in input) (visit, error) {
 	if err != nil {
 		return visit{}, err
 	}
-	value, err := page.Eval("() => " + in.Expression)
+	value, err := page.Eval("() => " + task.Expression)
 	if err != nil {
 		return visit{}, err
 	}
@@ -65,15 +65,15 @@ func readPage(browser *rod.Browser, in input) (visit, error) {
 
 // connect opens rod's socket. Rod itself sends the text "nil" as WebSocket key, which
 // Chromium accepts but a load balancer may reject.
-func (in input) connect(ctx context.Context) (*cdp.WebSocket, error) {
+func (task input) connect(ctx context.Context) (*cdp.WebSocket, error) {
 	header := http.Header{}
-	maps.Copy(header, in.Header)
-	if in.Key {
+	maps.Copy(header, task.Header)
+	if task.Key {
 		key := make([]byte, 16)
 		_, _ = rand.Read(key)
 		header["Sec-WebSocket-Key"] = []string{base64.StdEncoding.EncodeToString(key)} // with the same spelling as rod
 	}
-	endpoint := in.Endpoint
+	endpoint := task.Endpoint
 	if strings.HasPrefix(endpoint, "http") {
 		var err error
 		if endpoint, err = launcher.ResolveURL(endpoint); err != nil {

@@ -9,8 +9,8 @@ import (
 
 // bySocket sends the messages in sequence, with ids from 1, and returns their
 // responses.
-func bySocket(ctx context.Context, in input) ([]json.RawMessage, error) {
-	socket, err := in.connect(ctx)
+func bySocket(ctx context.Context, task input) ([]json.RawMessage, error) {
+	socket, err := task.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +18,7 @@ func bySocket(ctx context.Context, in input) ([]json.RawMessage, error) {
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
 	answers := []json.RawMessage{}
-	for i, message := range in.Messages {
+	for i, message := range task.Messages {
 		if err := socket.Send(bytes.Clone(message)); err != nil {
 			return nil, fmt.Errorf("send message %d: %w", i+1, err)
 		}
