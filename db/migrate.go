@@ -18,7 +18,7 @@ const (
 	lockTries       = 600 // ten minutes, for the migrations of another replica
 )
 
-// Migrate applies the migrations that the database lacks and logs each of them.
+// Migrate applies the missing migrations and logs each of them.
 // Any number of replicas may call it at the same time: one migrates under a
 // PostgreSQL session lock; the others wait at most ten minutes, then find nothing
 // to do. A schema that is newer than the program is used as it is if it is

@@ -32,7 +32,7 @@ func (d *Document) DeprecationHeaders(method, route string) http.Header {
 }
 
 // readDeprecations returns the headers of the deprecated operations. It returns an
-// error if an operation lacks one of its two dates, or if the notice is too short.
+// error if an operation has only one of its two dates, or if the notice is too short.
 func readDeprecations(s *spec) (deprecations, error) {
 	found := deprecations{}
 	var wrong []error

@@ -103,7 +103,7 @@ func (g *gate) serve(c echo.Context) error {
 }
 
 // verify returns nil if the key is valid. A client with too many invalid keys is
-// refused before the database is asked, unless its key was valid before: other machines
+// refused before the database is queried, unless its key was valid before: other machines
 // behind the same address keep pulling.
 func (g *gate) verify(ctx context.Context, key string) error {
 	client, _ := clientaddr.Network(httpd.ClientAddress(ctx)) // all invalid addresses are one client

@@ -41,7 +41,7 @@ var (
 	digestPattern = lazy.Regexp(`^(sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128})$`)
 )
 
-// valid reports whether the reference has a form that the upstream may be asked for.
+// valid reports whether the reference has a form that may be requested from the upstream.
 func (t target) valid() bool {
 	return digestPattern().MatchString(t.reference) || t.kind == manifests && tagPattern().MatchString(t.reference)
 }

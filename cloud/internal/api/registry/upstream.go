@@ -44,7 +44,7 @@ type Upstream struct {
 	base       url.URL // scheme and host
 	auth       authn.Authenticator
 	direct     *http.Transport
-	// authenticated is direct with the authentication that the registry asked for; nil
+	// authenticated is direct with the authentication that the registry requires; nil
 	// before the first request and after the registry has refused one.
 	authenticated atomic.Pointer[http.RoundTripper]
 }

@@ -41,7 +41,7 @@ func (s *Service) withTab(ctx context.Context, v access.AuthorizedRequest, name 
 	return s.useTab(ctx, v, name, do)
 }
 
-// useTab is withTab for a task that has begun.
+// useTab is withTab for a task that is already running.
 func (s *Service) useTab(ctx context.Context, v access.AuthorizedRequest, name string, do func(context.Context, *tab) error) error {
 	t, err := s.openTab(ctx, v, name)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp/resume"
 )
 
-// Tickets mints tokens that last no longer than asked for: lifetime, and until
+// Tickets mints tokens that last no longer than requested: lifetime, and until
 // unless that is zero.
 type Tickets interface {
 	MintFor(launchID string, use ticket.Use, lifetime time.Duration, until time.Time) (token string, expires time.Time, err error)

@@ -97,7 +97,7 @@ func awaitHuman(ctx context.Context, active *handover.Handover) error {
 type progressKey struct{}
 
 // progressOf returns the function that reports the progress of a handover. It does
-// nothing if the client has not asked for progress.
+// nothing if the client has not requested progress.
 func progressOf(ctx context.Context) func(context.Context, *handover.Handover) {
 	call, _ := ctx.Value(progressKey{}).(*sdk.CallToolRequest)
 	if call == nil || call.Params.GetProgressToken() == nil {

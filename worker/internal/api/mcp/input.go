@@ -267,11 +267,11 @@ func (b *browser) keyIn(ctx context.Context, t *tab, text string, oneLine bool) 
 	return nil
 }
 
-const chooseOptions = `function(wanted) {
+const chooseOptions = `function(names) {
   if (this.tagName !== 'SELECT') return {error: 'list'};
   if (this.disabled) return {error: 'disabled'};
   const options = [...this.options], label = o => o.label.trim().replace(/\s+/g, ' ');
-  const found = wanted.map(w => options.find(o => label(o) === w) ?? options.find(o => o.value === w));
+  const found = names.map(w => options.find(o => label(o) === w) ?? options.find(o => o.value === w));
   if (found.includes(undefined)) return {error: 'option', options: options.slice(0, 100).map(label)};
   if (!this.multiple && found.length !== 1) return {error: 'one'};
   for (const o of options) o.selected = found.includes(o);

@@ -58,7 +58,7 @@ func (s *Service) describe(err error, b *browser) error {
 	case errors.Is(err, errTabClosed):
 		return toolError("The tab was closed meanwhile. Call list_tabs.")
 	case errors.Is(err, errTabCrashed):
-		return toolError("The page has crashed. Navigate to load it anew, or open another tab with new_tab.")
+		return toolError("The page has crashed. Navigate to load it again, or open another tab with new_tab.")
 	case b != nil && s.hasEnded(b), errors.Is(err, access.ErrUnknownBrowser):
 		return errEnded(b)
 	case errors.As(err, &f):

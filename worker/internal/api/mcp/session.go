@@ -27,7 +27,7 @@ type clientSession struct {
 	cancel  context.CancelFunc
 
 	mu       sync.Mutex
-	open     *sdk.ServerSession // nil until the client has begun the session
+	open     *sdk.ServerSession // nil until the client has started the session
 	browsers []*browser         // in order of launch
 	launched int
 }
@@ -56,7 +56,7 @@ func (s *Service) reserve(who caller) (*clientSession, error) {
 	return client, nil
 }
 
-// opened records that the client has begun the session, and ends its browsers after it.
+// opened records that the client has started the session. When it ends, its browsers end.
 func (c *clientSession) opened(sdkSession *sdk.ServerSession) error {
 	s := c.service
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func (s *Service) Close() {
 func (s *Service) Start(browser access.Browser) { s.collection(browser) }
 
 // Open returns the log of a browser, which has the messages of the open pages. It
-// starts to collect if that has not begun.
+// starts to collect them if necessary.
 func (s *Service) Open(ctx context.Context, browser access.Browser) (*Log, error) {
 	c := s.collection(browser)
 	select {

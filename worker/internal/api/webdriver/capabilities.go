@@ -63,7 +63,7 @@ func parseNewSession(body []byte) (*newSession, error) {
 	return nil, fault.New(fault.NotInstalled, "No capabilities of firstMatch fit this worker: "+mismatch)
 }
 
-// merge merges capabilities (WebDriver, 7.2). A null is as good as none.
+// merge merges capabilities (WebDriver, 7.2). A null capability is ignored.
 func merge(always, first capabilities) (capabilities, error) {
 	merged := capabilities{}
 	for _, source := range []capabilities{always, first} {

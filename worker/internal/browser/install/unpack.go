@@ -26,7 +26,7 @@ var ErrUnsafe = unzip.ErrUnsafe
 var (
 	executables = []string{"chrome", "chromium", "headless_shell", "chrome-headless-shell", "chromium-browser"}
 	// helpers are programs that a browser starts. They are made executable, because
-	// archives made on other systems lack the mode bits.
+	// archives from other systems have no mode bits.
 	helpers = []string{"chrome_crashpad_handler", "chrome-sandbox"}
 )
 

@@ -26,7 +26,7 @@ func (c *Conn) enqueueOrHold(message []byte) {
 func (c *Conn) releaseHeld() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if handoverCtx := c.calls.Held(); handoverCtx != nil { // the next has begun
+	if handoverCtx := c.calls.Held(); handoverCtx != nil { // another handover has started
 		context.AfterFunc(handoverCtx, c.releaseHeld)
 		return
 	}

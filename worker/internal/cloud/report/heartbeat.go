@@ -119,7 +119,7 @@ func (l *heartbeatSender) sendHeartbeats(ctx context.Context) (next time.Duratio
 		return !slices.ContainsFunc(keys, key.Equal)
 	})
 	if next, err = l.sendAll(ctx, keys, live, seq); err == nil {
-		l.r.journal.signal() // a start that was refused for lack of a slot may be accepted now
+		l.r.journal.signal() // a start that was refused because no slot was free may be accepted now
 	}
 	return next, err
 }

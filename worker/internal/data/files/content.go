@@ -127,7 +127,7 @@ func (l *Launch) Follow(ctx context.Context, id string, w io.Writer) error {
 
 // observe returns a file, a channel that is closed at the next change and, if
 // withContent is set or the file is complete, its content, if there is any: Chromium may have
-// stored the complete file anew.
+// stored the complete file again.
 func (l *Launch) observe(id string, withContent bool) (File, <-chan struct{}, *os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 //
 // The count is raised before the process dies, so that a count that has grown
 // over a browser's life, read after its end, and an end by SIGKILL make an end
-// for lack of memory likely. It is not proof: the count does not say who was
+// because of low memory likely. It is not proof: the count does not say who was
 // killed, and a tab of this browser, or a browser next to it, may have been.
 // A count that has not grown is proof of the contrary, unless browsers run in
 // groups outside of the worker's, or memory is guarded by a program.
