@@ -183,7 +183,7 @@ func (b *browser) page(ctx context.Context) string {
 	return fmt.Sprintf("Page: %s, title %s (browser %s, tab %s)", quote(address), quote(title), b.name, t.name)
 }
 
-// shown returns the address and the title of the page of a tab. It asks the browser,
+// currentPage returns the address and the title of the page of a tab. It asks the browser,
 // because the page may be busy.
 func (b *browser) currentPage(ctx context.Context, t *tab) (address, title string, err error) {
 	var history navigationHistory

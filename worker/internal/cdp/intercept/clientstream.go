@@ -157,7 +157,7 @@ func (b *clientStream) readPayload(p []byte) {
 }
 
 // unmask unmasks as much of p, at this offset of the payload, as is needed next, and
-// returns how much of p is done with.
+// returns how much of p it has used.
 func (b *clientStream) unmask(p []byte, offset int64) int {
 	n, limit := len(p), 0
 	switch b.recipient {

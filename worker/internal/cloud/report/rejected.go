@@ -141,7 +141,7 @@ func (r *Reporter) OldestPending() (oldest time.Time) {
 	return oldest
 }
 
-// at returns the time of the first pending report.
+// reportTime returns the time of the first pending report.
 func (e entry) reportTime() time.Time {
 	if e.Start != nil {
 		return e.Start.At

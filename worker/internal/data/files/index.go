@@ -134,7 +134,7 @@ type keptLaunch struct {
 	expires time.Time
 }
 
-// kept returns the launches that are kept, in the order in which they expire.
+// keptLaunches returns the launches that are kept, in the order in which they expire.
 func (s *Store) keptLaunches() []keptLaunch {
 	s.mu.Lock()
 	all := maps.Clone(s.sessions)
