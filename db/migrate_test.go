@@ -99,8 +99,8 @@ func TestMigrate_KeepsDataOfPreviousRelease(t *testing.T) {
 	if !slices.Equal(rows, []string{"none migrated", "none migrated"}) {
 		t.Errorf("rows after the migration: %q", rows)
 	}
-	one := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
-	err = pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
+	pool := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
+	err = pg.InOrg(t.Context(), pool, mine, func(tx *sqlx.Tx) error {
 		var visible int
 		err := tx.GetContext(t.Context(), &visible, `SELECT count(*) FROM badges`)
 		if err == nil && visible != 1 {

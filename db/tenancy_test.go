@@ -76,7 +76,7 @@ func TestUnprotectedTables_FindsWrongPolicies(t *testing.T) {
 func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	all := dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole})
-	one := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
+	pool := dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole})
 	mine, other := uuid.New(), uuid.New()
 	for _, id := range []uuid.UUID{mine, other} {
 		all.MustExecContext(t.Context(), `INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'x', $2, now())`, id, id.String())
@@ -92,10 +92,10 @@ func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	if n := count(all); n != 2 {
 		t.Errorf("svc_all sees %d profiles, want 2", n)
 	}
-	if n := count(one); n != 0 {
+	if n := count(pool); n != 0 {
 		t.Errorf("svc_app without an organization sees %d profiles, want 0", n)
 	}
-	err := pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
+	err := pg.InOrg(t.Context(), pool, mine, func(tx *sqlx.Tx) error {
 		if n := count(tx); n != 1 {
 			t.Errorf("an organization sees %d profiles, want 1", n)
 		}
@@ -113,10 +113,10 @@ func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := count(one); n != 0 {
+	if n := count(pool); n != 0 {
 		t.Errorf("after the transaction the connection sees %d profiles, want 0", n)
 	}
-	err = pg.InOrg(t.Context(), one, mine, func(tx *sqlx.Tx) error {
+	err = pg.InOrg(t.Context(), pool, mine, func(tx *sqlx.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO profiles (id, organization_id, name, browser_version, created_at, updated_at) VALUES ($1, $2, 'p', 156, now(), now())`, uuid.New(), other)
 		return err
 	})
@@ -124,7 +124,7 @@ func TestRowLevelSecurity_HidesOtherOrganizations(t *testing.T) {
 		t.Error("a profile was inserted into another organization")
 	}
 	for _, statement := range []string{`SELECT count(*) FROM goose_db_version`, `DROP TABLE profiles`, `ALTER TABLE profiles DISABLE ROW LEVEL SECURITY`} {
-		if _, err := one.ExecContext(t.Context(), statement); err == nil {
+		if _, err := pool.ExecContext(t.Context(), statement); err == nil {
 			t.Errorf("%s is allowed", statement)
 		}
 	}

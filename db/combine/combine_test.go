@@ -396,12 +396,12 @@ func TestDo_NoBatchingRunsCallsConcurrently(t *testing.T) {
 }
 
 func TestLookup_DeduplicatesAndAnswersAll(t *testing.T) {
-	var asked []int
+	var questions []int
 	answers, err := Lookup([]int{3, 1, 3, 7, 1}, func(distinct []int) (map[int]string, error) {
-		asked = distinct
+		questions = distinct
 		return map[int]string{1: "one", 3: "three"}, nil
 	})
-	if diff := cmp.Diff([]int{3, 1, 7}, asked); diff != "" || err != nil {
+	if diff := cmp.Diff([]int{3, 1, 7}, questions); diff != "" || err != nil {
 		t.Errorf("%v; asked: %s", err, diff)
 	}
 	if diff := cmp.Diff([]string{"three", "one", "three", "", "one"}, answers); diff != "" {

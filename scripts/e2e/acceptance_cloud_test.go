@@ -84,7 +84,7 @@ func (a *acceptance) receivedValues(t *testing.T) {
 	secret := strings.Repeat("s3cret", 50)
 	answer := wrong("proxy", fmt.Sprintf(`{"server":"http://proxy.example.com:3128","password":%q}`, secret)).
 		requireError(t, 400, "VALIDATION_ERROR", "proxy.password TOO_LONG")
-	if answer.at("error.details.0.received") != nil || strings.Contains(answer.body, "s3cret") {
+	if answer.value("error.details.0.received") != nil || strings.Contains(answer.body, "s3cret") {
 		t.Errorf("the response contains the password: %s", answer.body)
 	}
 }
@@ -190,7 +190,7 @@ func (a *acceptance) profileCounts(t *testing.T) {
 
 func (a *acceptance) runningSessionSurvives(t *testing.T) {
 	document := a.cloud.get(t, "/openapi.json").requireStatus(t, 200)
-	operations, _ := document.at("paths").(map[string]any)
+	operations, _ := document.value("paths").(map[string]any)
 	operation, _ := operations["/v1/profiles/{profileId}/sessions"].(map[string]any)
 	start, _ := operation["post"].(map[string]any)
 	if text, _ := start["description"].(string); !strings.Contains(strings.Join(strings.Fields(text), " "), "already handed to the client, keep it running") {
@@ -214,7 +214,7 @@ func (a *acceptance) runningSessionSurvives(t *testing.T) {
 	begin(freeSlots+1).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").requireValue(t, "error.details.0.message", `"concurrency_limit"`)
 	beat := fleet.post(t, "/v1/license/sessions/heartbeat", fmt.Sprintf(
 		`{"machineId":"acceptance","bootId":%q,"seq":%d,"sessions":["%s"]}`, uuid.Nil, freeSlots+2, strings.Join(sessions[:freeSlots], `","`))).requireStatus(t, 200)
-	if accepted, _ := beat.at("data.accepted").([]any); len(accepted) != freeSlots {
+	if accepted, _ := beat.value("data.accepted").([]any); len(accepted) != freeSlots {
 		t.Errorf("not all running sessions are counted: %s", beat.body)
 	}
 	fleet.get(t, "/v1/license/sessions").requireStatus(t, 200).requireValue(t, "data.runningSessions", "3")
@@ -252,7 +252,7 @@ func (a *acceptance) operatorCommands(t *testing.T) {
 	a.cloud.post(t, "/v1/auth/password/reset", fmt.Sprintf(`{"token":%q,"password":"a password of operators"}`, link[1])).requireStatus(t, 200)
 	user = a.signIn(t, email, "a password of operators")
 	events := user.get(t, "/v1/audit-events?limit=100").requireStatus(t, 200)
-	items, _ := events.at("data.items").([]any)
+	items, _ := events.value("data.items").([]any)
 	var by int
 	for i := range items {
 		if events.text(fmt.Sprintf("data.items.%d.actor.type", i)) == "operator" {
@@ -270,17 +270,17 @@ func (a *acceptance) manyOrganizations(t *testing.T) {
 	user.post(t, "/v1/organizations", `{"name":"Second"}`).requireError(t, 403, "AUTHORIZATION_ERROR", "email CUSTOM").
 		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":1}`)
 	a.verify(t, email)
-	made := 1
+	created := 1
 	for i := 2; i <= 21; i++ {
 		answer := user.post(t, "/v1/organizations", fmt.Sprintf(`{"name":"Organization %d"}`, i))
 		if answer.status == http.StatusCreated {
-			made++
+			created++
 			continue
 		}
 		answer.requireError(t, 403, "AUTHORIZATION_ERROR", "freeOrganizations CUSTOM").requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
 	}
-	if made != 3 {
-		t.Errorf("a user created %d free organizations, want 3", made)
+	if created != 3 {
+		t.Errorf("a user created %d free organizations, want 3", created)
 	}
 	org := user.get(t, "/v1/auth/session").requireStatus(t, 200).text("data.activeOrganizationId")
 	listed := user.get(t, "/v1/organizations/"+org+"/api-keys").requireStatus(t, 200).number("data.pagination.total")

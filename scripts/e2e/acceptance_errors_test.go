@@ -56,14 +56,14 @@ func (a *acceptance) readiness(t *testing.T) {
 }
 
 func (a *acceptance) dataSaved(t *testing.T) {
-	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"persist":true}`, a.version)).requireStatus(t, 201).text("data.id")
-	for profile, saved := range map[string]string{made: "true", a.profile: "null"} {
+	created := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"persist":true}`, a.version)).requireStatus(t, 201).text("data.id")
+	for profile, saved := range map[string]string{created: "true", a.profile: "null"} {
 		launched := a.launch(t, fmt.Sprintf(`{"profileId":%q}`, profile))
 		ended := a.worker.do(t, "DELETE", "/sessions/"+launched.text("data.id"), "").requireStatus(t, 200)
 		ended.requireValue(t, "data.dataSaved", saved)
 		ended.requireValue(t, "data.dataNotSavedReason", "null")
 	}
-	a.owner.do(t, "DELETE", "/v1/profiles/"+made, "")
+	a.owner.do(t, "DELETE", "/v1/profiles/"+created, "")
 }
 
 // revokedWorkerKey revokes the worker's own key. The worker cannot launch after that.
@@ -80,10 +80,10 @@ func (a *acceptance) revokedWorkerKey(t *testing.T) {
 	live.requireValue(t, "data.isAvailable", "false")
 	live.requireValue(t, "data.reason", `"key_refused"`)
 	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
-	at := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
+	before := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
 	a.worker.post(t, "/sessions/profile", a.launchRequest()).requireStatus(t, 503)
-	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != at {
-		t.Errorf("lastAnswerAt changed from %s to %s although the key is refused", at, now)
+	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != before {
+		t.Errorf("lastAnswerAt changed from %s to %s although the key is refused", before, now)
 	}
 	a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200).requireValue(t, "data.status", `"running"`)
 }

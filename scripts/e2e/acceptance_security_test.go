@@ -18,11 +18,11 @@ import (
 
 func (a *acceptance) debugPort(t *testing.T) {
 	session := a.worker.get(t, "/sessions/"+a.demo.session).requireStatus(t, 200)
-	at := fmt.Sprintf("http://127.0.0.1:%d", session.number("data.debugPort"))
-	a.anonymous.get(t, at+"/json/version").requireStatus(t, 200)
-	for _, origin := range []string{at, "null", "https://evil.example"} {
-		a.anonymous.with("Origin", origin).get(t, at+"/json/version").requireStatus(t, 403)
-		a.anonymous.with("Origin", origin).do(t, "PUT", at+"/json/new?about:blank", "").requireStatus(t, 403)
+	address := fmt.Sprintf("http://127.0.0.1:%d", session.number("data.debugPort"))
+	a.anonymous.get(t, address+"/json/version").requireStatus(t, 200)
+	for _, origin := range []string{address, "null", "https://evil.example"} {
+		a.anonymous.with("Origin", origin).get(t, address+"/json/version").requireStatus(t, 403)
+		a.anonymous.with("Origin", origin).do(t, "PUT", address+"/json/new?about:blank", "").requireStatus(t, 403)
 	}
 }
 
@@ -125,29 +125,29 @@ func (a *acceptance) switchesAndTabs(t *testing.T) {
 func (a *acceptance) viewTicketRenewal(t *testing.T) {
 	launched := a.launch(t, a.launchRequest())
 	path := "/browsers/" + launched.text("data.launchId") + "/view-ticket"
-	expires := func(by apiClient) (token string, at time.Time) {
+	expires := func(by apiClient) (token string, expiry time.Time) {
 		t.Helper()
-		made := by.post(t, path, "").requireStatus(t, 200)
-		at, err := time.Parse(time.RFC3339, made.text("data.controlExpiresAt"))
+		created := by.post(t, path, "").requireStatus(t, 200)
+		expiry, err := time.Parse(time.RFC3339, created.text("data.controlExpiresAt"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return made.text("data.controlToken"), at
+		return created.text("data.controlToken"), expiry
 	}
-	begun, err := time.Parse(time.RFC3339, launched.text("data.startedAt"))
+	startedAt, err := time.Parse(time.RFC3339, launched.text("data.startedAt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, latest := controlToken(t, launched.text("data.webSocketDebuggerUrl")), begun.Add(12*time.Hour+time.Second)
+	token, latest := controlToken(t, launched.text("data.webSocketDebuggerUrl")), startedAt.Add(12*time.Hour+time.Second)
 	for range 3 {
-		renewed, at := expires(a.anonymous.with("X-Svc-Token", token))
-		if at.After(latest) {
-			t.Errorf("a token that expires at %v created one that expires at %v", latest, at)
+		renewed, expiry := expires(a.anonymous.with("X-Svc-Token", token))
+		if expiry.After(latest) {
+			t.Errorf("a token that expires at %v created one that expires at %v", latest, expiry)
 		}
-		token, latest = renewed, at
+		token, latest = renewed, expiry
 	}
-	if _, at := expires(a.worker); at.Before(latest) {
-		t.Errorf("the worker key created a token that expires at %v", at)
+	if _, expiry := expires(a.worker); expiry.Before(latest) {
+		t.Errorf("the worker key created a token that expires at %v", expiry)
 	}
 }
 

@@ -128,7 +128,7 @@ func (a *acceptance) controlToken(t *testing.T) {
 	}
 	a.assertOpensOnce(t, fresh)
 	ticket := a.worker.post(t, "/browsers/"+launched.text("data.launchId")+"/view-ticket", "{}").requireStatus(t, 200)
-	if made := ticket.text("data.controlToken"); made == "" || made == token {
+	if control := ticket.text("data.controlToken"); control == "" || control == token {
 		t.Errorf("view-ticket created no new token: %s", ticket.body)
 	}
 	a.assertSocketReturnsSameToken(t)
@@ -165,8 +165,8 @@ func (a *acceptance) fleetLive(t *testing.T) {
 }
 
 func (a *acceptance) commonRequests(t *testing.T) {
-	made := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"notes":null,"tags":null,"persist":null}`, a.version)).requireStatus(t, 201)
-	a.owner.do(t, "DELETE", "/v1/profiles/"+made.text("data.id"), "")
+	created := a.owner.post(t, "/v1/profiles", fmt.Sprintf(`{"name":"x","browserVersion":%d,"notes":null,"tags":null,"persist":null}`, a.version)).requireStatus(t, 201)
+	a.owner.do(t, "DELETE", "/v1/profiles/"+created.text("data.id"), "")
 	a.launch(t, fmt.Sprintf(`{"profileId":%q,"spec":null,"browser":{"args":null,"timeoutMs":null},"proxyOverride":null}`, a.profile))
 	a.owner.post(t, "/v1/organizations/"+a.org+"/activate", "{}").requireStatus(t, 200)
 	a.worker.post(t, "/fleet/drain", "{}").requireStatus(t, 200)
@@ -186,7 +186,7 @@ func (a *acceptance) commonRequests(t *testing.T) {
 	plans := a.cloud.get(t, "/v1/plans?page=2&limit=2").requireStatus(t, 200)
 	plans.requireValue(t, "data.pagination.page", "2")
 	plans.requireValue(t, "data.pagination.total", "5")
-	if items, _ := plans.at("data.items").([]any); len(items) != 2 {
+	if items, _ := plans.value("data.items").([]any); len(items) != 2 {
 		t.Errorf("the page has %d plans", len(items))
 	}
 	for _, port := range []string{a.demo.cloudPort, a.demo.workerPort} {

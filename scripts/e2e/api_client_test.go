@@ -93,25 +93,25 @@ func (r response) requireStatus(t *testing.T, status int) response {
 // A VALIDATION_ERROR must have details.
 func (r response) requireError(t *testing.T, status int, code string, details ...string) response {
 	t.Helper()
-	if r.status != status || r.at("success") != false || r.text("error.code") != code {
+	if r.status != status || r.value("success") != false || r.text("error.code") != code {
 		t.Fatalf("%s returned status %d, want %d %s: %s", r.request, r.status, status, code, r.body)
 	}
-	found, _ := r.at("error.details").([]any)
+	found, _ := r.value("error.details").([]any)
 	if len(found) == 0 && code == "VALIDATION_ERROR" || len(details) > 0 && len(found) != len(details) {
 		t.Fatalf("%s: %d details, want %q: %s", r.request, len(found), details, r.body)
 	}
 	for i, want := range details {
-		at := fmt.Sprintf("error.details.%d.", i)
+		detail := fmt.Sprintf("error.details.%d.", i)
 		field, kind, _ := strings.Cut(want, " ")
-		if r.text(at+"field") != field || kind != "" && r.text(at+"code") != kind || r.text(at+"message") == "" {
+		if r.text(detail+"field") != field || kind != "" && r.text(detail+"code") != kind || r.text(detail+"message") == "" {
 			t.Errorf("%s: detail %d is not %s: %s", r.request, i, want, r.body)
 		}
 	}
 	return r
 }
 
-// at returns the value at a path such as data.items.0.id, or nil.
-func (r response) at(path string) any {
+// value returns the value at a path such as data.items.0.id, or nil.
+func (r response) value(path string) any {
 	value := r.json
 	for step := range strings.SplitSeq(path, ".") {
 		switch within := value.(type) {
@@ -131,13 +131,13 @@ func (r response) at(path string) any {
 }
 
 func (r response) text(path string) string {
-	value, _ := r.at(path).(string)
+	value, _ := r.value(path).(string)
 	return value
 }
 
 // number returns the number at the path, or -1.
 func (r response) number(path string) int {
-	value, ok := r.at(path).(float64)
+	value, ok := r.value(path).(float64)
 	if !ok {
 		return -1
 	}
@@ -147,7 +147,7 @@ func (r response) number(path string) int {
 // requireValue fails the test unless the response has the JSON value at the path.
 func (r response) requireValue(t *testing.T, path, want string) {
 	t.Helper()
-	if found, err := json.Marshal(r.at(path)); err != nil || string(found) != want {
+	if found, err := json.Marshal(r.value(path)); err != nil || string(found) != want {
 		t.Errorf("%s: %s is %s (%v), want %s: %s", r.request, path, found, err, want, r.body)
 	}
 }

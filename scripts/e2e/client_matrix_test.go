@@ -77,12 +77,12 @@ func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfil
 	input := map[string]any{"endpoint": *session.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7", "key": c.edge != nil}
 	for round := range 2 {
 		input["close"] = closes && round == 1
-		var seen visit
-		if err := c.visit(t, session, input, goClient, &seen); err != nil {
+		var result visit
+		if err := c.visit(t, session, input, goClient, &result); err != nil {
 			t.Fatalf("connection %d: %v", round+1, err)
 		}
-		if !seen.matches(session) {
-			t.Errorf("connection %d: saw %+v in Chromium %d", round+1, seen, session.BrowserVersion)
+		if !result.matches(session) {
+			t.Errorf("connection %d: saw %+v in Chromium %d", round+1, result, session.BrowserVersion)
 		}
 	}
 	status, reason, how := sharedapi.SessionStatusExited, sharedapi.EndReasonClientClose, "ok, exited (the client closed it)"
@@ -98,7 +98,7 @@ func (c matrixCase) run(t *testing.T, on testEnv, request workerapi.LaunchProfil
 	return how
 }
 
-func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[string]any, goClient string, seen *visit) error {
+func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[string]any, goClient string, result *visit) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func (c matrixCase) visit(t *testing.T, s workerapi.BrowserSession, input map[st
 	if c.edge != nil {
 		c.edge.trustEdge(cmd)
 	}
-	return runClient(cmd, input, seen)
+	return runClient(cmd, input, result)
 }
 
 // buildGoClient builds clients/go, which is a separate module.

@@ -95,9 +95,9 @@ func servePageOn(t *testing.T, start func(http.Handler) *httptest.Server) string
 // assertDrivable fails the test unless puppeteer can drive the browser.
 func assertDrivable(t *testing.T, s workerapi.BrowserSession, page string) {
 	t.Helper()
-	var seen visit
-	runScript(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &seen)
-	if !seen.matches(s) {
-		t.Errorf("puppeteer saw %+v in Chromium %d", seen, s.BrowserVersion)
+	var result visit
+	runScript(t, "puppeteer", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page, "expression": "6 * 7"}, &result)
+	if !result.matches(s) {
+		t.Errorf("puppeteer saw %+v in Chromium %d", result, s.BrowserVersion)
 	}
 }

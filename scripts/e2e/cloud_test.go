@@ -166,10 +166,10 @@ func (a *account) usage(t *testing.T) cloudapi.LicenseSessions {
 }
 
 // waitForSlots waits until the organization uses the number of slots.
-func (a *account) waitForSlots(t *testing.T, to int32, limit time.Duration) {
+func (a *account) waitForSlots(t *testing.T, count int32, limit time.Duration) {
 	t.Helper()
-	eventually(t, limit, fmt.Sprintf("%d slots are in use", to), func() error {
-		if now := a.usage(t).Current; now != to {
+	eventually(t, limit, fmt.Sprintf("%d slots are in use", count), func() error {
+		if now := a.usage(t).Current; now != count {
 			return fmt.Errorf("%d slots are used", now)
 		}
 		return nil

@@ -56,25 +56,25 @@ func (e docsTest) testLinks(t *testing.T) {
 	}
 	after := len(steps)
 	const health = "operations-Health-getCloudHealth"
-	seen := e.visit(t, e.cloudBase, nil, append(steps,
+	visit := e.visit(t, e.cloudBase, nil, append(steps,
 		visitStep{"search", "HEALTH delete", 0},
 		visitStep{"search", "cloudhealth GET", 1},
 		visitStep{"keyboard", health},
 		visitStep{"waitForOpen", []string{health}, "#/Health/getCloudHealth"},
 	)...)
 	for i, l := range links {
-		got := stepResult[openOperations](t, seen, 2*i+1)
+		got := stepResult[openOperations](t, visit, 2*i+1)
 		if !slices.Equal(got.IDs, l.opens) || got.Visible != (len(l.opens) > 0) {
 			t.Errorf("%s opened %+v, want %q", l.link, got, l.opens)
 		}
 	}
-	if none, found := stepResult[[]string](t, seen, after), stepResult[[]string](t, seen, after+1); len(none) != 0 || !slices.Equal(found, []string{"/health"}) {
+	if none, found := stepResult[[]string](t, visit, after), stepResult[[]string](t, visit, after+1); len(none) != 0 || !slices.Equal(found, []string{"/health"}) {
 		t.Errorf("the searches found %v and %v", none, found)
 	}
-	if focus := stepResult[struct{ InDialog, After string }](t, seen, after+2); !strings.HasPrefix(focus.InDialog, "credential-") || focus.After != "credentials-button" {
+	if focus := stepResult[struct{ InDialog, After string }](t, visit, after+2); !strings.HasPrefix(focus.InDialog, "credential-") || focus.After != "credentials-button" {
 		t.Errorf("the focus moved to %+v", focus)
 	}
-	if opened := stepResult[openOperations](t, seen, after+3); opened.Hash != "#/Health/getCloudHealth" {
+	if opened := stepResult[openOperations](t, visit, after+3); opened.Hash != "#/Health/getCloudHealth" {
 		t.Errorf("after an operation was opened with the keyboard: %+v", opened)
 	}
 }
@@ -89,7 +89,7 @@ type credentialState struct {
 func (e docsTest) testStoredCredentials(t *testing.T) {
 	call := visitStep{"call", "#/License/listLicenseSessions"}
 	credentials := map[string]string{"organizationKey": e.key}
-	seen := e.visit(t, e.cloudBase, nil,
+	visit := e.visit(t, e.cloudBase, nil,
 		visitStep{"visit"},
 		visitStep{"enterCredentials", credentials}, call, visitStep{"credentials"},
 		visitStep{"reload"}, visitStep{"credentials"}, call,
@@ -100,7 +100,7 @@ func (e docsTest) testStoredCredentials(t *testing.T) {
 		visitStep{"reload"}, visitStep{"credentials"}, call,
 	)
 	for _, c := range []struct {
-		at             int
+		step           int
 		when           string
 		used, remember bool
 	}{
@@ -112,7 +112,7 @@ func (e docsTest) testStoredCredentials(t *testing.T) {
 		{18, "removed", false, false},
 		{21, "removed, after a reload", false, false},
 	} {
-		state := stepResult[credentialState](t, seen, c.at)
+		state := stepResult[credentialState](t, visit, c.step)
 		button, where := "Credentials", "memory of this tab"
 		if c.used {
 			button += ": 1 in use"
@@ -123,11 +123,11 @@ func (e docsTest) testStoredCredentials(t *testing.T) {
 		if state.Button != button || state.Remember != c.remember || !strings.Contains(state.Where, where) || strings.Contains(state.Stored, e.key) != c.remember {
 			t.Errorf("%s: %+v", c.when, state)
 		}
-		if status := stepResult[displayedResponse](t, seen, c.at+1).Status; c.at != 3 && c.at != 8 && (status == http.StatusOK) != c.used {
+		if status := stepResult[displayedResponse](t, visit, c.step+1).Status; c.step != 3 && c.step != 8 && (status == http.StatusOK) != c.used {
 			t.Errorf("%s, a call shows %d", c.when, status)
 		}
 	}
-	if status := stepResult[displayedResponse](t, seen, 2).Status; status != http.StatusOK {
+	if status := stepResult[displayedResponse](t, visit, 2).Status; status != http.StatusOK {
 		t.Errorf("with the key, a call shows %d", status)
 	}
 }
@@ -135,22 +135,22 @@ func (e docsTest) testStoredCredentials(t *testing.T) {
 func (e docsTest) testColorSchemes(t *testing.T) {
 	const light, dark = "rgb(244, 245, 248)", "rgb(18, 21, 26)"
 	for scheme, system := range map[string]string{"light": light, "dark": dark} {
-		seen := e.visit(t, e.workerBase, map[string]any{"scheme": scheme},
+		visit := e.visit(t, e.workerBase, map[string]any{"scheme": scheme},
 			visitStep{"visit"}, visitStep{"theme"}, visitStep{"theme", "dark"}, visitStep{"reload"}, visitStep{"theme"},
 			visitStep{"theme", "light"}, visitStep{"theme"}, visitStep{"dialog"}, visitStep{"findings"}, visitStep{"reload"},
 			visitStep{"theme", ""}, visitStep{"reload"}, visitStep{"theme"},
 		)
-		for at, want := range map[int]string{1: system, 2: dark, 4: dark, 6: light, 12: system} {
-			if got := stepResult[struct{ Background string }](t, seen, at).Background; got != want {
-				t.Errorf("on a %s system, step %d: the background is %s, want %s", scheme, at, got, want)
+		for step, want := range map[int]string{1: system, 2: dark, 4: dark, 6: light, 12: system} {
+			if got := stepResult[struct{ Background string }](t, visit, step).Background; got != want {
+				t.Errorf("on a %s system, step %d: the background is %s, want %s", scheme, step, got, want)
 			}
 		}
-		assertAccessible(t, seen, 8)
+		assertAccessible(t, visit, 8)
 	}
 }
 
 func (e docsTest) testSmallScreen(t *testing.T) {
-	seen := e.visit(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
+	visit := e.visit(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
 		visitStep{"visit", "#/Browsers/listBundles"},
 		visitStep{"overflow"},
 		visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}},
@@ -161,14 +161,14 @@ func (e docsTest) testSmallScreen(t *testing.T) {
 		visitStep{"overflow"},
 		visitStep{"findings"},
 	)
-	for _, at := range []int{1, 4, 7} {
-		if wider := stepResult[int](t, seen, at); wider > 0 {
-			t.Errorf("step %d: the page is %d pixels wider than the screen", at, wider)
+	for _, step := range []int{1, 4, 7} {
+		if wider := stepResult[int](t, visit, step); wider > 0 {
+			t.Errorf("step %d: the page is %d pixels wider than the screen", step, wider)
 		}
 	}
 	type bundles struct{ Items []struct{ Filename string } }
-	if b := responseData[bundles](t, seen, 3, http.StatusOK); len(b.Items) == 0 {
+	if b := responseData[bundles](t, visit, 3, http.StatusOK); len(b.Items) == 0 {
 		t.Error("no bundles")
 	}
-	assertAccessible(t, seen, 8)
+	assertAccessible(t, visit, 8)
 }

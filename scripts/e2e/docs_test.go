@@ -91,19 +91,19 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 		}
 		input["screenshotDir"] = absolute
 	}
-	var seen visitResult
+	var visit visitResult
 	ctx, cancel := context.WithTimeout(t.Context(), visitTimeout)
 	defer cancel()
-	if err := runClient(exec.CommandContext(ctx, "node", "clients/docs.mjs"), input, &seen); err != nil {
+	if err := runClient(exec.CommandContext(ctx, "node", "clients/docs.mjs"), input, &visit); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen.Results) != len(steps) {
-		t.Fatalf("%d results of %d steps", len(seen.Results), len(steps))
+	if len(visit.Results) != len(steps) {
+		t.Fatalf("%d results of %d steps", len(visit.Results), len(steps))
 	}
-	for _, pageError := range seen.PageErrors {
+	for _, pageError := range visit.PageErrors {
 		t.Errorf("page error: %s", pageError)
 	}
-	for _, address := range seen.Requests {
+	for _, address := range visit.Requests {
 		if address != "about:blank" && !strings.HasPrefix(address, base+"/") && !strings.HasPrefix(address, "data:image/") {
 			t.Errorf("the page requested %s", address)
 		}
@@ -113,15 +113,15 @@ func (e docsTest) visit(t *testing.T, base string, settings map[string]any, step
 			}
 		}
 	}
-	return seen
+	return visit
 }
 
 // stepResult decodes the result of a step.
-func stepResult[T any](t *testing.T, seen visitResult, at int) T {
+func stepResult[T any](t *testing.T, visit visitResult, step int) T {
 	t.Helper()
 	var result T
-	if err := json.Unmarshal(seen.Results[at], &result); err != nil {
-		t.Fatalf("result %d is %s: %v", at, seen.Results[at], err)
+	if err := json.Unmarshal(visit.Results[step], &result); err != nil {
+		t.Fatalf("result %d is %s: %v", step, visit.Results[step], err)
 	}
 	return result
 }
@@ -139,23 +139,23 @@ type displayedResponse struct {
 
 // responseData decodes the data of the step's response. It fails the test unless
 // the response has the status.
-func responseData[T any](t *testing.T, seen visitResult, at, status int) (data T) {
+func responseData[T any](t *testing.T, visit visitResult, step, status int) (data T) {
 	t.Helper()
-	shown := stepResult[displayedResponse](t, seen, at)
+	shown := stepResult[displayedResponse](t, visit, step)
 	if shown.Status != status || shown.Body.Success != (status < 300) || shown.StatusText != fmt.Sprintf("The response has status %d.", status) {
-		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", at, shown.Status, shown.Body.Error, shown.StatusText, status)
+		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", step, shown.Status, shown.Body.Error, shown.StatusText, status)
 	}
 	if err := json.Unmarshal(shown.Body.Data, &data); err != nil {
-		t.Fatalf("step %d: %v", at, err)
+		t.Fatalf("step %d: %v", step, err)
 	}
 	return data
 }
 
 // assertAccessible fails the test for serious and critical findings of axe.
-func assertAccessible(t *testing.T, seen visitResult, at ...int) {
+func assertAccessible(t *testing.T, visit visitResult, steps ...int) {
 	t.Helper()
-	for _, i := range at {
-		for _, finding := range stepResult[[]string](t, seen, i) {
+	for _, i := range steps {
+		for _, finding := range stepResult[[]string](t, visit, i) {
 			if strings.HasPrefix(finding, "serious ") || strings.HasPrefix(finding, "critical ") {
 				t.Errorf("step %d: %s", i, finding)
 			} else {
@@ -186,7 +186,7 @@ func TestDocs_ExplorersWork(t *testing.T) {
 type usageCounts struct{ Current, Limit *int }
 
 func (e docsTest) testCloudKey(t *testing.T) {
-	seen := e.visit(t, e.cloudBase, map[string]any{"scheme": "light"},
+	visit := e.visit(t, e.cloudBase, map[string]any{"scheme": "light"},
 		visitStep{"visit"},
 		visitStep{"timing"},
 		visitStep{"credentials"},
@@ -198,20 +198,20 @@ func (e docsTest) testCloudKey(t *testing.T) {
 		visitStep{"visit"},
 		visitStep{"timing"},
 	)
-	if offered := stepResult[struct{ Offered []string }](t, seen, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "metricsToken", "organizationKey"}) {
+	if offered := stepResult[struct{ Offered []string }](t, visit, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "metricsToken", "organizationKey"}) {
 		t.Errorf("the cloud's page lists %v", offered)
 	}
-	if c := responseData[usageCounts](t, seen, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
+	if c := responseData[usageCounts](t, visit, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
 		t.Errorf("charged %+v, want the browser of this test", c)
 	}
-	assertAccessible(t, seen, 5)
-	if refused := stepResult[displayedResponse](t, seen, 7); refused.Status != http.StatusUnauthorized || refused.Body.Error.Code != "AUTHENTICATION_ERROR" {
+	assertAccessible(t, visit, 5)
+	if refused := stepResult[displayedResponse](t, visit, 7); refused.Status != http.StatusUnauthorized || refused.Body.Error.Code != "AUTHENTICATION_ERROR" {
 		t.Errorf("profiles with a key: %+v", refused)
 	} else if strings.Contains(refused.Curl, e.key) {
 		t.Error("the key is sent to an operation that does not accept it")
 	}
 	type timing struct{ Usable, Bytes float64 }
-	first, again := stepResult[timing](t, seen, 1), stepResult[timing](t, seen, 9)
+	first, again := stepResult[timing](t, visit, 1), stepResult[timing](t, visit, 9)
 	t.Logf("first visit: %.0f kB, usable after %.0f ms; again: %.0f kB, %.0f ms", first.Bytes/1e3, first.Usable, again.Bytes/1e3, again.Usable)
 	if first.Bytes < 100e3 || first.Bytes > 650e3 || again.Bytes > 20e3 {
 		t.Errorf("the first visit transferred %.0f bytes, the next one %.0f", first.Bytes, again.Bytes)
@@ -221,7 +221,7 @@ func (e docsTest) testCloudKey(t *testing.T) {
 // testCloudCookie signs in on the page, and then calls operations with the cookie.
 func (e docsTest) testCloudCookie(t *testing.T) {
 	list := visitStep{"call", "#/Profiles/listProfiles", map[string]any{"fields": map[string]string{"limit": "1"}}}
-	seen := e.visit(t, e.cloudBase, map[string]any{"scheme": "dark"},
+	visit := e.visit(t, e.cloudBase, map[string]any{"scheme": "dark"},
 		visitStep{"visit"},
 		list,
 		visitStep{"call", "#/Authentication/signIn", map[string]any{"body": map[string]string{"email": e.email, "password": e.password}}},
@@ -233,21 +233,21 @@ func (e docsTest) testCloudCookie(t *testing.T) {
 		visitStep{"enterCredentials", map[string]string{"dashboardBearer": e.token}},
 		list,
 	)
-	for _, at := range []int{1, 7} {
-		if status := stepResult[displayedResponse](t, seen, at).Status; status != http.StatusUnauthorized {
-			t.Errorf("signed out, step %d shows %d", at, status)
+	for _, step := range []int{1, 7} {
+		if status := stepResult[displayedResponse](t, visit, step).Status; status != http.StatusUnauthorized {
+			t.Errorf("signed out, step %d shows %d", step, status)
 		}
 	}
 	type profiles struct{ Items []struct{ Name string } }
-	for at, bearer := range map[int]bool{3: false, 9: true} {
-		if p := responseData[profiles](t, seen, at, http.StatusOK); len(p.Items) != 1 || p.Items[0].Name != "A profile" {
-			t.Errorf("step %d shows the profiles %+v", at, p)
+	for step, bearer := range map[int]bool{3: false, 9: true} {
+		if p := responseData[profiles](t, visit, step, http.StatusOK); len(p.Items) != 1 || p.Items[0].Name != "A profile" {
+			t.Errorf("step %d shows the profiles %+v", step, p)
 		}
-		if sent := strings.Contains(stepResult[displayedResponse](t, seen, at).Curl, "Authorization: Bearer "+e.token); sent != bearer {
-			t.Errorf("step %d sends the token as Bearer: %t", at, sent)
+		if sent := strings.Contains(stepResult[displayedResponse](t, visit, step).Curl, "Authorization: Bearer "+e.token); sent != bearer {
+			t.Errorf("step %d sends the token as Bearer: %t", step, sent)
 		}
 	}
-	assertAccessible(t, seen, 4)
+	assertAccessible(t, visit, 4)
 }
 
 // testWorker launches and ends a browser on the page.
@@ -256,30 +256,30 @@ func (e docsTest) testWorker(t *testing.T) {
 		"spec": map[string]any{"browserVersion": e.worker.newestVersion(t)}, "browser": map[string]any{"headless": true},
 	}
 	give := visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}}
-	seen := e.visit(t, e.workerBase, map[string]any{"scheme": "light"},
+	visit := e.visit(t, e.workerBase, map[string]any{"scheme": "light"},
 		visitStep{"visit"}, visitStep{"credentials"}, give,
 		visitStep{"call", "#/Sessions/listBrowserSessions"},
 		visitStep{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
 		visitStep{"findings"},
 		visitStep{"screenshot", "docs-worker-light"},
 	)
-	offered := stepResult[struct{ Offered []string }](t, seen, 1).Offered
+	offered := stepResult[struct{ Offered []string }](t, visit, 1).Offered
 	if !slices.Contains(offered, "workerKey") || !slices.Contains(offered, "controlToken") || slices.Contains(offered, "controlQuery") {
 		t.Errorf("the worker's page lists %v", offered)
 	}
 	type sessions struct{ Items []struct{ ID, Status string } }
-	if s := responseData[sessions](t, seen, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
+	if s := responseData[sessions](t, visit, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
 		t.Errorf("sessions %+v", s)
 	}
 	type launched struct{ ID, LaunchID, Status, WebSocketDebuggerURL string }
-	session := responseData[launched](t, seen, 4, http.StatusCreated)
+	session := responseData[launched](t, visit, 4, http.StatusCreated)
 	if session.Status != "running" || session.WebSocketDebuggerURL == "" {
 		t.Fatalf("launched %+v", session)
 	}
-	assertAccessible(t, seen, 5)
+	assertAccessible(t, visit, 5)
 
 	token := controlToken(t, session.WebSocketDebuggerURL)
-	seen = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},
+	visit = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},
 		visitStep{"visit"},
 		visitStep{"enterCredentials", map[string]string{"controlToken": token}},
 		visitStep{"call", "#/raw/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
@@ -288,11 +288,11 @@ func (e docsTest) testWorker(t *testing.T) {
 		visitStep{"findings"},
 		visitStep{"screenshot", "docs-worker-dark"},
 	)
-	if issued := responseData[struct{ LaunchID, ViewTicket string }](t, seen, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
+	if issued := responseData[struct{ LaunchID, ViewTicket string }](t, visit, 2, http.StatusOK); issued.LaunchID != session.LaunchID || issued.ViewTicket == "" {
 		t.Errorf("with the control token, the response is %+v", issued)
 	}
-	if ended := responseData[launched](t, seen, 4, http.StatusOK); ended.ID != session.ID || ended.Status != "killed" {
+	if ended := responseData[launched](t, visit, 4, http.StatusOK); ended.ID != session.ID || ended.Status != "killed" {
 		t.Errorf("ended %+v", ended)
 	}
-	assertAccessible(t, seen, 5)
+	assertAccessible(t, visit, 5)
 }

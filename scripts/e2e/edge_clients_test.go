@@ -77,9 +77,9 @@ func TestEdges_ServeAllClients(t *testing.T) {
 func (b *edgeTest) assertIdleConnectionSurvives(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), idleDuration+clientTimeout)
 	defer cancel()
-	var seen visit
+	var result visit
 	input := map[string]any{"endpoint": *b.sessions[0].WebSocketDebuggerUrl, "seconds": idleDuration.Seconds()}
-	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &seen); err != nil {
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/idle.mjs")), input, &result); err != nil {
 		t.Errorf("through %s, after %v without traffic: %v", b.name, idleDuration, err)
 	}
 }
@@ -144,7 +144,7 @@ func (b *edgeTest) testPages(t *testing.T) {
 			if *now.Data.WebSocketDebuggerUrl != *b.sessions[0].WebSocketDebuggerUrl {
 				t.Error("the URL of the socket has changed")
 			}
-			var seen struct {
+			var result struct {
 				Address, Title string
 				Files          int
 				Failed         []string
@@ -160,26 +160,26 @@ func (b *edgeTest) testPages(t *testing.T) {
 			input := map[string]any{"endpoint": *b.sessions[1].WebSocketDebuggerUrl, "url": c.url(now.Data), "sockets": c.sockets}
 			ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 			defer cancel()
-			if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &seen); err != nil {
+			if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/page.mjs")), input, &result); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%q: %d files, sockets %v", seen.Title, seen.Files, seen.Sockets)
-			if len(seen.Failed) > 0 || seen.Files < c.files || len(seen.Sockets) < c.sockets {
-				t.Errorf("failed: %v; %d files, sockets %v", seen.Failed, seen.Files, seen.Sockets)
+			t.Logf("%q: %d files, sockets %v", result.Title, result.Files, result.Sockets)
+			if len(result.Failed) > 0 || result.Files < c.files || len(result.Sockets) < c.sockets {
+				t.Errorf("failed: %v; %d files, sockets %v", result.Failed, result.Files, result.Sockets)
 			}
-			for _, socket := range seen.Sockets {
+			for _, socket := range result.Sockets {
 				// HTTP/2 has no 101: a WebSocket is a request with the response 200.
 				if socket.Status != 101 && socket.Status != 200 || socket.Received == 0 {
 					t.Errorf("socket: %+v", socket)
 				}
 			}
-			if strings.Contains(seen.Address, "ct=") || !strings.HasPrefix(seen.Address, b.url+"/w/worker-1/browsers/"+id+"/") {
-				t.Errorf("the page is at %s", withoutQuery(seen.Address))
+			if strings.Contains(result.Address, "ct=") || !strings.HasPrefix(result.Address, b.url+"/w/worker-1/browsers/"+id+"/") {
+				t.Errorf("the page is at %s", withoutQuery(result.Address))
 			}
-			if len(seen.Cookies) != 1 {
-				t.Fatalf("cookies %+v, want one", seen.Cookies)
+			if len(result.Cookies) != 1 {
+				t.Fatalf("cookies %+v, want one", result.Cookies)
 			}
-			cookie := seen.Cookies[0]
+			cookie := result.Cookies[0]
 			if cookie.Path != "/w/worker-1/browsers/"+id+"/" || !cookie.Secure || !cookie.HTTPOnly || cookie.SameSite != "Strict" {
 				t.Errorf("cookie: %+v", cookie)
 			}
@@ -225,12 +225,12 @@ func (b *edgeTest) callWorker(t *testing.T, method, path, body string, status in
 
 func assertDrivableThroughEdge(t *testing.T, b *edgeTest, s workerapi.BrowserSession) {
 	t.Helper()
-	var seen visit
+	var result visit
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	input := map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": servePage(t), "expression": "6 * 7"}
-	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &seen); err != nil || !seen.matches(s) {
-		t.Errorf("saw %+v, %v", seen, err)
+	if err := runClient(b.trustEdge(exec.CommandContext(ctx, "node", "clients/puppeteer.mjs")), input, &result); err != nil || !result.matches(s) {
+		t.Errorf("saw %+v, %v", result, err)
 	}
 }
 
@@ -257,9 +257,9 @@ func (b *edgeTest) testTokens(t *testing.T) {
 
 // testAddresses sends requests from another address, with a forged header.
 func (b *edgeTest) testAddresses(t *testing.T) {
-	const from, forged = "127.0.0.9", "203.0.113.7"
-	client := b.client(t, from)
-	for i, want := range []string{from, "127.0.0.1"} {
+	const own, forged = "127.0.0.9", "203.0.113.7"
+	client := b.client(t, own)
+	for i, want := range []string{own, "127.0.0.1"} {
 		id := "req-" + strings.ToLower(rand.Text())
 		for _, base := range []string{b.url + "/w/" + b.workerID(i), strings.Replace(b.workers[i].url, "localhost", "127.0.0.1", 1)} {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/browsers/"+uuid.NewString()+"/"+id, nil)
@@ -289,8 +289,8 @@ func (b *edgeTest) testAddresses(t *testing.T) {
 		if !strings.Contains(lines[0], "remoteIp="+want+" ") && !strings.HasSuffix(lines[0], "remoteIp="+want+"\n") {
 			t.Errorf("through the edge, worker %d did not log the client address %s: %s", i+1, want, lines[0])
 		}
-		if !strings.Contains(lines[1], "remoteIp="+from) { // the client is not the proxy, so its header is ignored
-			t.Errorf("directly, worker %d did not log the client address %s: %s", i+1, from, lines[1])
+		if !strings.Contains(lines[1], "remoteIp="+own) { // the client is not the proxy, so its header is ignored
+			t.Errorf("directly, worker %d did not log the client address %s: %s", i+1, own, lines[1])
 		}
 	}
 }

@@ -147,8 +147,8 @@ func (e *edge) assertNotLogged(t *testing.T, secret string) {
 			written += len(text)
 		}
 		for line := range strings.Lines(string(text)) {
-			if at := strings.Index(line, secret); at >= 0 {
-				t.Errorf("%s contains the secret: ...%s", filepath.Base(path), line[max(0, at-60):at+10])
+			if i := strings.Index(line, secret); i >= 0 {
+				t.Errorf("%s contains the secret: ...%s", filepath.Base(path), line[max(0, i-60):i+10])
 				break
 			}
 		}

@@ -59,14 +59,14 @@ func (d discovery) test(t *testing.T) {
 	if !strings.HasPrefix(version.Browser, "Chrome/") || !d.hasPrefix(version.WebSocketDebuggerURL, "wss:", session[strings.Index(session, "devtools/"):]) {
 		t.Errorf("the browser is %s, at %s", version.Browser, withoutQuery(version.WebSocketDebuggerURL))
 	}
-	var made debugTarget
-	d.fetch(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &made)
-	if made.ID == "" || made.URL != "about:blank" {
-		t.Fatalf("the new tab is %q, at %q", made.ID, made.URL)
+	var target debugTarget
+	d.fetch(t, http.MethodPut, "json/new"+d.slash+"?about:blank", &target)
+	if target.ID == "" || target.URL != "about:blank" {
+		t.Fatalf("the new tab is %q, at %q", target.ID, target.URL)
 	}
 	for _, list := range []string{"json", "json/list"} {
-		found := d.find(t, list+d.slash, made.ID)
-		if found == nil || !d.hasPrefix(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+made.ID) || !d.hasPrefix(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
+		found := d.find(t, list+d.slash, target.ID)
+		if found == nil || !d.hasPrefix(found.WebSocketDebuggerURL, "wss:", "devtools/page/"+target.ID) || !d.hasPrefix(found.DevtoolsFrontendURL, "https:", "devtools/inspector.html") {
 			t.Fatalf("%s lists the new tab as %+v", list, found)
 		}
 		var result struct {
@@ -77,10 +77,10 @@ func (d discovery) test(t *testing.T) {
 			t.Errorf("the tab at its URL in %s returned %+v", list, result)
 		}
 	}
-	d.get(t, "json/activate/"+made.ID+d.slash, nil)
-	d.get(t, "json/close/"+made.ID+d.slash, nil)
+	d.get(t, "json/activate/"+target.ID+d.slash, nil)
+	d.get(t, "json/close/"+target.ID+d.slash, nil)
 	eventually(t, 5*time.Second, "the tab is closed", func() error {
-		if d.find(t, "json/list"+d.slash, made.ID) != nil {
+		if d.find(t, "json/list"+d.slash, target.ID) != nil {
 			return errors.New("the tab is still listed")
 		}
 		return nil
@@ -103,9 +103,9 @@ func (d discovery) find(t *testing.T, list, id string) *debugTarget {
 	t.Helper()
 	var targets []debugTarget
 	d.get(t, list, &targets)
-	for _, one := range targets {
-		if one.ID == id {
-			return &one
+	for _, target := range targets {
+		if target.ID == id {
+			return &target
 		}
 	}
 	return nil

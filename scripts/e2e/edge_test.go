@@ -57,12 +57,12 @@ var balancers = []struct {
 }
 
 // startEdge starts the load balancer with this index and its workers.
-func startEdge(t *testing.T, index int, of *cloud, key string) *edge {
+func startEdge(t *testing.T, index int, c *cloud, key string) *edge {
 	t.Helper()
 	e := newEdge(t, index)
 	shared := "API_KEY=wrk_" + uuid.NewString()
 	for i, trusted := range []string{"127.0.0.1/32", "10.9.9.9/32"} {
-		e.workers[i] = startWorker(t, of, key, shared, completeBrowsers, "PUBLIC_URL="+e.url, "WORKER_ID="+e.workerID(i), "TRUSTED_PROXIES="+trusted)
+		e.workers[i] = startWorker(t, c, key, shared, completeBrowsers, "PUBLIC_URL="+e.url, "WORKER_ID="+e.workerID(i), "TRUSTED_PROXIES="+trusted)
 	}
 	e.start(t, e.workers[0].address, e.workers[1].address)
 	return e
@@ -133,11 +133,11 @@ func (e *edge) run(t *testing.T, arguments []string, dir string) {
 
 // client returns a client that trusts the edge's certificate, does not follow
 // redirects and connects from the given address of this machine.
-func (e *edge) client(t *testing.T, from string) *http.Client {
+func (e *edge) client(t *testing.T, address string) *http.Client {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	if from != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	if address != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(address)}
 	}
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: e.roots}, ForceAttemptHTTP2: true,

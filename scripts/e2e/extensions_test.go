@@ -43,14 +43,14 @@ func TestExtensions_VisibleToClients(t *testing.T) {
 	session := env.worker.launch(t, request)
 	site, origin := servePage(t), "chrome-extension://"+extension.ChromiumId
 	for _, client := range []string{"playwright", "puppeteer"} {
-		var seen struct {
+		var result struct {
 			Worker, Refusal string
 			Titles          []string
 		}
-		runScript(t, "extension", map[string]any{"client": client, "endpoint": *session.WebSocketDebuggerUrl, "url": site, "page": origin + "/page.html"}, &seen)
-		if seen.Worker != origin+"/worker.js" || strings.Join(seen.Titles, ", ") != "changed, a page of the extension" ||
-			!strings.Contains(seen.Refusal, "Extensions are loaded at the launch only") {
-			t.Errorf("%s: %+v", client, seen)
+		runScript(t, "extension", map[string]any{"client": client, "endpoint": *session.WebSocketDebuggerUrl, "url": site, "page": origin + "/page.html"}, &result)
+		if result.Worker != origin+"/worker.js" || strings.Join(result.Titles, ", ") != "changed, a page of the extension" ||
+			!strings.Contains(result.Refusal, "Extensions are loaded at the launch only") {
+			t.Errorf("%s: %+v", client, result)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestFiles_LargeDownloadNeedsNoMemory(t *testing.T) {
 		}
 		defer answer.Body.Close()
 	}
-	got, peak, begun := int64(0), before, time.Now()
+	got, peak, start := int64(0), before, time.Now()
 	for err == nil {
 		var n int64
 		n, err = io.CopyN(io.Discard, answer.Body, 64<<20)
@@ -153,7 +153,7 @@ func TestFiles_LargeDownloadNeedsNoMemory(t *testing.T) {
 	if !errors.Is(err, io.EOF) || got != size {
 		t.Fatalf("got %d of %d bytes: %v", got, size, err)
 	}
-	t.Logf("%d MB in %s; the worker had %d KB before and at most %d KB meanwhile", size/1_000_000, time.Since(begun).Round(time.Millisecond), before, peak)
+	t.Logf("%d MB in %s; the worker had %d KB before and at most %d KB meanwhile", size/1_000_000, time.Since(start).Round(time.Millisecond), before, peak)
 	if grown := peak - before; grown > 40_000 {
 		t.Errorf("the worker has grown by %d KB", grown)
 	}

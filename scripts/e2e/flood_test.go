@@ -38,11 +38,11 @@ func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 		}
 		return "ws://" + env.worker.address + "/launch?env=" + url.QueryEscape(string(launchEnv))
 	}
-	begun := time.Now()
+	start := time.Now()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var flood sync.WaitGroup
-	var asked, other atomic.Int64
+	var refused, other atomic.Int64
 	for range threads {
 		flood.Go(func() {
 			for ctx.Err() == nil {
@@ -50,7 +50,7 @@ func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 				if refused, ok := errors.AsType[*ws.RefusedError](err); ok && refused.Status != http.StatusUnauthorized {
 					other.Add(1)
 				}
-				asked.Add(1)
+				refused.Add(1)
 			}
 		})
 	}
@@ -68,15 +68,15 @@ func TestFlood_UnauthenticatedLaunchesDoNotBlockWorker(t *testing.T) {
 	}
 	stop()
 	flood.Wait()
-	if asked.Load() < threads || other.Load() > 0 {
-		t.Errorf("of %d launches with invalid keys, %d were refused for another reason", asked.Load(), other.Load())
+	if refused.Load() < threads || other.Load() > 0 {
+		t.Errorf("of %d launches with invalid keys, %d were refused for another reason", refused.Load(), other.Load())
 	}
 	log, err := os.ReadFile(filepath.Join(env.worker.dir, "worker.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The worker logs at most ten lines per minute.
-	if n := strings.Count(string(log), "route=/launch path=/launch status=401"); n == 0 || n > 10*int(time.Since(begun)/time.Minute+1) {
-		t.Errorf("%d log lines about refused keys for %d requests", n, asked.Load())
+	if n := strings.Count(string(log), "route=/launch path=/launch status=401"); n == 0 || n > 10*int(time.Since(start)/time.Minute+1) {
+		t.Errorf("%d log lines about refused keys for %d requests", n, refused.Load())
 	}
 }

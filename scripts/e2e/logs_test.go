@@ -35,11 +35,11 @@ type logAnswer struct {
 }
 
 // awaitEntry polls the log until it has an entry with this text.
-func awaitEntry(t *testing.T, w *worker, of workerapi.BrowserSession, kind, part string) {
+func awaitEntry(t *testing.T, w *worker, session workerapi.BrowserSession, kind, part string) {
 	t.Helper()
 	eventually(t, 10*time.Second, part, func() error {
 		var got logAnswer
-		text := w.requireRoute(t, of, "/logs", http.StatusOK)
+		text := w.requireRoute(t, session, "/logs", http.StatusOK)
 		if err := json.Unmarshal(text, &got); err != nil {
 			return err
 		}

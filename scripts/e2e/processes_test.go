@@ -36,8 +36,8 @@ func (p process) mentions(path string) bool {
 // references reports whether the process names a directory, or something in it.
 func (p process) references(dir string) bool {
 	for _, text := range []string{p.command, p.environment} {
-		for at := strings.Index(text, dir); at >= 0; at = strings.Index(text, dir) {
-			if text = text[at+len(dir):]; text == "" || strings.ContainsAny(text[:1], "/ \x00") {
+		for i := strings.Index(text, dir); i >= 0; i = strings.Index(text, dir) {
+			if text = text[i+len(dir):]; text == "" || strings.ContainsAny(text[:1], "/ \x00") {
 				return true
 			}
 		}
@@ -99,9 +99,9 @@ func browserProcesses(dir string) []process {
 }
 
 // displaySockets returns the sockets of the X displays that the processes use.
-func displaySockets(of []process) []string {
+func displaySockets(processes []process) []string {
 	var found []string
-	for _, p := range of {
+	for _, p := range processes {
 		for variable := range strings.SplitSeq(p.environment, "\x00") {
 			if number, ok := strings.CutPrefix(variable, "DISPLAY=:"); ok {
 				found = append(found, "/tmp/.X11-unix/X"+number)
@@ -170,9 +170,9 @@ func assertClosed(t *testing.T, port string) {
 }
 
 // countProcesses returns the number of processes whose command contains part.
-func countProcesses(of []process, part string) int {
+func countProcesses(processes []process, part string) int {
 	n := 0
-	for _, p := range of {
+	for _, p := range processes {
 		if strings.Contains(p.command, part) {
 			n++
 		}

@@ -53,9 +53,9 @@ func (p proxyTest) request(t *testing.T, password string) workerapi.LaunchProfil
 
 func (p proxyTest) testRefusal(t *testing.T) {
 	const password = "no-such-password-at-all"
-	asked := p.authorizeCalls()
+	before := p.authorizeCalls()
 	var refusal sharedapi.Error
-	seen := processesDuring(func() { refusal = p.worker.requireLaunchRefused(t, p.request(t, password), http.StatusBadRequest) })
+	processes := processesDuring(func() { refusal = p.worker.requireLaunchRefused(t, p.request(t, password), http.StatusBadRequest) })
 	want := sharedapi.Error{
 		Code: sharedapi.ErrorCodeVALIDATIONERROR, Message: "The proxy refuses the credentials.",
 		Details: &[]sharedapi.ErrorDetail{{Field: "proxyOverride.server", Code: sharedapi.ErrorDetailCodeCUSTOM, Message: "refuses the credentials"}},
@@ -63,20 +63,20 @@ func (p proxyTest) testRefusal(t *testing.T) {
 	if diff := cmp.Diff(want, refusal); diff != "" {
 		t.Errorf("the response (-want +got):\n%s", diff)
 	}
-	if charged := p.usage(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizeCalls() != asked {
-		t.Errorf("charged %+v, the worker sent %d authorize calls", charged, p.authorizeCalls()-asked)
+	if charged := p.usage(t); charged.Current != 0 || charged.ReservedSlots != 0 || p.authorizeCalls() != before {
+		t.Errorf("charged %+v, the worker sent %d authorize calls", charged, p.authorizeCalls()-before)
 	}
-	if started := processesContaining(seen, p.worker.launches+"/"); len(started) > 0 {
+	if started := processesContaining(processes, p.worker.launches+"/"); len(started) > 0 {
 		t.Errorf("the refused launch started %v", started)
 	}
-	p.assertNotInProcesses(t, password, seen)
+	p.assertNotInProcesses(t, password, processes)
 }
 
 func (p proxyTest) testTraffic(t *testing.T) {
 	plain, secure := servePageOn(t, httptest.NewServer), servePageOn(t, httptest.NewTLSServer)
 	p.assertNotRequested(t, plain, secure)
 	var session workerapi.BrowserSession
-	seen := processesDuring(func() {
+	processes := processesDuring(func() {
 		session = p.worker.launch(t, p.request(t, p.proxy.Password))
 		p.assertNotRequested(t, plain, secure)
 		p.assertUsage(t, session)
@@ -96,10 +96,10 @@ func (p proxyTest) testTraffic(t *testing.T) {
 			t.Errorf("the proxy's log does not contain %q:\n%s", line, log)
 		}
 	}
-	if renderers := processesContaining(seen, p.worker.launches+"/"); len(renderers) == 0 {
+	if renderers := processesContaining(processes, p.worker.launches+"/"); len(renderers) == 0 {
 		t.Error("no process of the browser was seen")
 	}
-	p.assertNotInProcesses(t, p.proxy.Password, seen)
+	p.assertNotInProcesses(t, p.proxy.Password, processes)
 }
 
 // assertNotRequested fails the test if the proxy got a request for one of the pages.
@@ -119,7 +119,7 @@ func (p proxyTest) authorizeCalls() int {
 
 // assertNotInProcesses fails the test if the password is in a log, or in the command
 // line or environment of a process.
-func (p proxyTest) assertNotInProcesses(t *testing.T, password string, seen []process) {
+func (p proxyTest) assertNotInProcesses(t *testing.T, password string, processes []process) {
 	t.Helper()
 	for _, form := range []string{password, base64.StdEncoding.EncodeToString([]byte(p.proxy.Username + ":" + password))} {
 		for name, log := range map[string]string{"the worker": p.worker.logText(), "the cloud": p.cloud.logText()} {
@@ -127,8 +127,8 @@ func (p proxyTest) assertNotInProcesses(t *testing.T, password string, seen []pr
 				t.Errorf("%s contains the password, or is empty", name)
 			}
 		}
-		if showing := processesContaining(seen, form); len(seen) == 0 || len(showing) > 0 {
-			t.Errorf("of %d processes, these have the password in their command line or environment: %v", len(seen), showing)
+		if showing := processesContaining(processes, form); len(processes) == 0 || len(showing) > 0 {
+			t.Errorf("of %d processes, these have the password in their command line or environment: %v", len(processes), showing)
 		}
 	}
 }
@@ -164,9 +164,9 @@ func processesDuring(do func()) []process {
 
 // processesContaining returns the processes whose command line or environment contains the
 // text.
-func processesContaining(of []process, text string) []process {
+func processesContaining(processes []process, text string) []process {
 	var found []process
-	for _, p := range of {
+	for _, p := range processes {
 		if p.mentions(text) {
 			found = append(found, p)
 		}

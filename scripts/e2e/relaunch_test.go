@@ -74,11 +74,11 @@ type relaunchTest struct {
 // run keeps as many browsers running as the limit allows. Each round ends one
 // browser and launches another.
 func (r *relaunchTest) run(t *testing.T, api string, spec bool, clients, rounds int) {
-	of, launch := r.account, r.byREST
+	owner, launch := r.account, r.byREST
 	if api == "launch" {
-		of, launch = r.callers, r.bySocket(r.callers.key)
+		owner, launch = r.callers, r.bySocket(r.callers.key)
 	}
-	body := r.request(t, of, spec)
+	body := r.request(t, owner, spec)
 	running := make(chan endFunc, relaunchLimit())
 	for range relaunchLimit() {
 		end, err := launch(t, body)
@@ -120,7 +120,7 @@ func (r *relaunchTest) run(t *testing.T, api string, spec bool, clients, rounds 
 			t.Error(err)
 		}
 	}
-	of.waitForSlots(t, 0, 20*time.Second)
+	owner.waitForSlots(t, 0, 20*time.Second)
 }
 
 // round ends a browser and launches another one. The launch must be allowed.
@@ -141,20 +141,20 @@ func (r *relaunchTest) round(t *testing.T, running chan endFunc, launch launchFu
 // request returns the JSON of a launch. It sets the limits of the organization so
 // that relaunchLimit browsers may run: the slot limit, or the profile limit if the
 // launches create profiles from a spec.
-func (r *relaunchTest) request(t *testing.T, of *account, spec bool) string {
+func (r *relaunchTest) request(t *testing.T, owner *account, spec bool) string {
 	t.Helper()
 	if spec {
-		r.setLimits(t, of, of.stats(t).TotalProfiles+int32(relaunchLimit()), 10*int32(relaunchLimit()))
+		r.setLimits(t, owner, owner.stats(t).TotalProfiles+int32(relaunchLimit()), 10*int32(relaunchLimit()))
 		return fmt.Sprintf(`{"spec":{"browserVersion":%d},"browser":{"headless":true}}`, r.version)
 	}
-	r.setLimits(t, of, 10*int32(relaunchLimit()), int32(relaunchLimit()))
-	return fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, of.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: r.version}))
+	r.setLimits(t, owner, 10*int32(relaunchLimit()), int32(relaunchLimit()))
+	return fmt.Sprintf(`{"profileId":%q,"browser":{"headless":true}}`, owner.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: r.version}))
 }
 
-func (r *relaunchTest) setLimits(t *testing.T, of *account, profiles, slots int32) {
+func (r *relaunchTest) setLimits(t *testing.T, owner *account, profiles, slots int32) {
 	t.Helper()
-	of.setLimit(t, r.database, int(profiles))
-	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE organization_id = $2`, slots, of.org); err != nil {
+	owner.setLimit(t, r.database, int(profiles))
+	if _, err := r.database.ExecContext(t.Context(), `UPDATE license_org SET max_slots = $1 WHERE organization_id = $2`, slots, owner.org); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -213,13 +213,13 @@ func closeBy(ctx context.Context, conn *ws.Conn) error {
 // socket: with a close handshake, with Browser.close or without a handshake.
 func (r *relaunchTest) bySocket(key string) launchFunc {
 	return func(t *testing.T, body string) (endFunc, error) {
-		asked := map[string]any{"SVC_KEY": key}
+		environment := map[string]any{"SVC_KEY": key}
 		var request map[string]any
 		if err := json.Unmarshal([]byte(body), &request); err != nil {
 			return nil, err
 		}
-		maps.Copy(asked, request)
-		env, err := json.Marshal(asked)
+		maps.Copy(environment, request)
+		env, err := json.Marshal(environment)
 		if err != nil {
 			return nil, err
 		}

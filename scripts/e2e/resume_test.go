@@ -104,9 +104,9 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 	timer := time.AfterFunc(after, cut)
 	defer timer.Stop()
 	var both sync.WaitGroup
-	for to, from := range map[*net.TCPConn]*net.TCPConn{worker: client, client: worker} {
+	for dst, src := range map[*net.TCPConn]*net.TCPConn{worker: client, client: worker} {
 		both.Go(func() {
-			_, _ = io.CopyN(to, from, limit)
+			_, _ = io.CopyN(dst, src, limit)
 			cut()
 		})
 	}
@@ -116,8 +116,8 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	t.Parallel()
 	enough := int64(resumeCuts())
-	if asked, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
-		enough = asked
+	if cuts, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
+		enough = cuts
 	}
 	env := newTestEnv(t)
 	session := env.worker.launch(t, env.newLaunchRequest(t, true))

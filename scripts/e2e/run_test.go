@@ -161,8 +161,8 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 func TestMakeRun_RefusesPortInUse(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"CLOUD_PORT", "WORKER_PORT"} {
-		asked := atomic.Int64{}
-		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+		requests := atomic.Int64{}
+		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 		defer server.Close()
 		_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 		if err != nil {
@@ -177,8 +177,8 @@ func TestMakeRun_RefusesPortInUse(t *testing.T) {
 			t.Fatal("the program did not exit")
 		}
 		want := "make run: port " + port + " is in use: stop the program that uses it, or set " + variable + " to another port"
-		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), want) || asked.Load() > 0 {
-			t.Errorf("%s: status %d, %d requests to the other program, want %q:\n%s", variable, status, asked.Load(), want, p.logText())
+		if status := p.cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(p.logText(), want) || requests.Load() > 0 {
+			t.Errorf("%s: status %d, %d requests to the other program, want %q:\n%s", variable, status, requests.Load(), want, p.logText())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the data directory was created (%v)", variable, err)

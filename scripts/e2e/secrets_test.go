@@ -85,9 +85,9 @@ func controlToken(t *testing.T, address string) string {
 // them.
 func (s testEnv) launchWithRefusingProxy(t *testing.T, headless bool) workerapi.BrowserSession {
 	t.Helper()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Proxy-Authorization") != "" && asked.Add(1) == 1 {
+		if r.Header.Get("Proxy-Authorization") != "" && requests.Add(1) == 1 {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
@@ -101,7 +101,7 @@ func (s testEnv) launchWithRefusingProxy(t *testing.T, headless bool) workerapi.
 	})
 	session := s.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &workerapi.BrowserSettings{Headless: &headless}})
 	eventually(t, 10*time.Second, "the browser uses the proxy", func() error {
-		if asked.Load() < 2 {
+		if requests.Load() < 2 {
 			return errors.New("the browser has not sent the credentials")
 		}
 		return nil

@@ -35,9 +35,9 @@ type fingerprint struct {
 
 func readFingerprint(t *testing.T, s workerapi.BrowserSession, page string) fingerprint {
 	t.Helper()
-	var seen fingerprint
-	runScript(t, "settings", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page}, &seen)
-	return seen
+	var result fingerprint
+	runScript(t, "settings", map[string]any{"endpoint": *s.WebSocketDebuggerUrl, "url": page}, &result)
+	return result
 }
 
 const (
@@ -87,11 +87,11 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.browser.Headless = &c.headless
 			session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, Browser: &c.browser})
-			seen := readFingerprint(t, session, page)
+			result := readFingerprint(t, session, page)
 			env.worker.killSession(t, session.Id)
-			headers := http.Header(seen.Headers)
-			seen.Headers = nil
-			if diff := cmp.Diff(c.want, seen); diff != "" {
+			headers := http.Header(result.Headers)
+			result.Headers = nil
+			if diff := cmp.Diff(c.want, result); diff != "" {
 				t.Errorf("fingerprint (-want +got):\n%s", diff)
 			}
 			for name, want := range map[string]string{"X-Test-Run": "nightly", "User-Agent": c.want.UserAgent} {
@@ -108,9 +108,9 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 
 // startAuthProxy starts a proxy that requires the credentials. It forwards all
 // requests to one server, regardless of their host.
-func startAuthProxy(t *testing.T, username, password, to string) (address string, passed *atomic.Int64) {
+func startAuthProxy(t *testing.T, username, password, destination string) (address string, passed *atomic.Int64) {
 	t.Helper()
-	target, err := url.Parse(to)
+	target, err := url.Parse(destination)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,9 +148,9 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 	t.Run("credentials of the profile", func(t *testing.T) {
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})
 		defer env.worker.killSession(t, session.Id)
-		seen := readFingerprint(t, session, host)
-		if seen.Title != pageTitle || http.Header(seen.Headers).Get("X-Asked-For") != "shop.example" || throughFirst.Load() == 0 {
-			t.Errorf("saw %+v, %d requests through the proxy", seen, throughFirst.Load())
+		result := readFingerprint(t, session, host)
+		if result.Title != pageTitle || http.Header(result.Headers).Get("X-Asked-For") != "shop.example" || throughFirst.Load() == 0 {
+			t.Errorf("saw %+v, %d requests through the proxy", result, throughFirst.Load())
 		}
 		before := throughFirst.Load()
 		if assertDrivable(t, session, page); throughFirst.Load() == before {
@@ -162,8 +162,8 @@ func TestSettings_ProxyWithCredentials(t *testing.T) {
 		override := json.RawMessage(fmt.Sprintf(`{"server":%q,"username":"other","password":"different"}`, second))
 		session := env.worker.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id, ProxyOverride: override})
 		defer env.worker.killSession(t, session.Id)
-		if seen := readFingerprint(t, session, host); seen.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
-			t.Errorf("saw %+v; %d requests to the first proxy, %d to the second", seen, throughFirst.Load()-before, throughSecond.Load())
+		if result := readFingerprint(t, session, host); result.Title != pageTitle || throughSecond.Load() == 0 || throughFirst.Load() != before {
+			t.Errorf("saw %+v; %d requests to the first proxy, %d to the second", result, throughFirst.Load()-before, throughSecond.Load())
 		}
 	})
 	t.Run("without credentials", func(t *testing.T) {

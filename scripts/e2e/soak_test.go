@@ -47,10 +47,10 @@ type killCase struct {
 
 func killCases() []killCase {
 	var all []killCase
-	for _, at := range phases {
-		all = append(all, killCase{"worker", at})
-		if at.call == "start" || at.delay != 0 {
-			all = append(all, killCase{"browser", at}, killCase{"X server", at})
+	for _, p := range phases {
+		all = append(all, killCase{"worker", p})
+		if p.call == "start" || p.delay != 0 {
+			all = append(all, killCase{"browser", p}, killCase{"X server", p})
 		}
 	}
 	return all
@@ -59,14 +59,14 @@ func killCases() []killCase {
 // oneCasePerPhase selects one case of each phase, with alternating victims.
 func oneCasePerPhase(all []killCase) []killCase {
 	var kept []killCase
-	var phase, seen int // seen: cases of this phase
+	var phase, cases int // cases: those of this phase
 	for i, c := range all {
 		if i == 0 || c.phase != all[i-1].phase {
-			phase, seen = phase+1, 0
+			phase, cases = phase+1, 0
 		}
-		seen++
+		cases++
 		last := i+1 == len(all) || all[i+1].phase != c.phase
-		if seen == 2+phase%2 || last && seen == 1 {
+		if cases == 2+phase%2 || last && cases == 1 {
 			kept = append(kept, c)
 		}
 	}
@@ -131,10 +131,10 @@ func TestSoak_KillsLeakNothing(t *testing.T) {
 
 // round launches a browser, kills the victim in the phase and fails the test if
 // resources leak. It restarts the worker if it was the victim.
-func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at phase, victim string) {
+func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, p phase, victim string) {
 	var caught *heldCall
-	if at.call != "" {
-		caught = s.cutter.intercept(at.call, at.after)
+	if p.call != "" {
+		caught = s.cutter.intercept(p.call, p.after)
 		defer caught.release()
 	}
 	ctx, leave := context.WithTimeout(t.Context(), requestTimeout)
@@ -147,12 +147,12 @@ func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at
 		}
 		launched <- answer
 	}()
-	s.waitForPhase(t, at, caught, launched)
+	s.waitForPhase(t, p, caught, launched)
 	killed := s.kill(victim)
 	if caught != nil {
 		caught.release()
 	}
-	if at.delay >= 0 && at.call != "end" { // otherwise waitForPhase has waited for the launch
+	if p.delay >= 0 && p.call != "end" { // otherwise waitForPhase has waited for the launch
 		<-launched
 	}
 	t.Logf("killed: %s", killed)
@@ -165,14 +165,14 @@ func (s soakTest) round(t *testing.T, request workerapi.LaunchProfileRequest, at
 }
 
 // waitForPhase waits until the launch is in the phase.
-func (s soakTest) waitForPhase(t *testing.T, at phase, caught *heldCall, launched chan *workerapi.LaunchProfileResult) {
+func (s soakTest) waitForPhase(t *testing.T, p phase, caught *heldCall, launched chan *workerapi.LaunchProfileResult) {
 	t.Helper()
-	if at.call == "end" || at.delay < 0 {
+	if p.call == "end" || p.delay < 0 {
 		answer := <-launched
 		if answer == nil || answer.JSON201 == nil {
 			t.Fatalf("not launched: %+v", answer)
 		}
-		if at.call == "end" {
+		if p.call == "end" {
 			go func() {
 				_, _ = s.worker.api.KillBrowserSessionWithResponse(context.Background(), answer.JSON201.Data.Id)
 			}()
@@ -183,10 +183,10 @@ func (s soakTest) waitForPhase(t *testing.T, at phase, caught *heldCall, launche
 		select {
 		case <-caught.reached:
 		case <-time.After(requestTimeout):
-			t.Fatalf("no %s reached the cloud", at.call)
+			t.Fatalf("no %s reached the cloud", p.call)
 		}
-	case at.delay > 0:
-		time.Sleep(rand.N(at.delay)) // any moment of the phase
+	case p.delay > 0:
+		time.Sleep(rand.N(p.delay)) // any moment of the phase
 	}
 }
 
@@ -260,7 +260,7 @@ func identify(path string) (fileID, bool) {
 }
 
 // displayFiles returns the sockets and lock files of the X servers.
-func displayFiles(of []process) map[string]fileID {
+func displayFiles(processes []process) map[string]fileID {
 	paths := map[string]string{} // of sockets, by inode
 	for line := range strings.Lines(readFile("/proc/net/unix")) {
 		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], "/tmp/.X11-unix/X") {
@@ -268,7 +268,7 @@ func displayFiles(of []process) map[string]fileID {
 		}
 	}
 	found := map[string]fileID{}
-	for _, p := range of {
+	for _, p := range processes {
 		if !strings.Contains(p.command, "Xvnc") {
 			continue
 		}

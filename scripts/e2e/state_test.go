@@ -52,11 +52,11 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 	const large = 2 << 20 // larger than the bodies of other operations
 
 	first := env.worker.launch(t, request)
-	var seen, state struct {
+	var stored, state struct {
 		Cookies []map[string]any
 		Origins []map[string]any
 	}
-	runScript(t, "state", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "fill": large}, &seen)
+	runScript(t, "state", map[string]any{"endpoint": *first.WebSocketDebuggerUrl, "url": url, "fill": large}, &stored)
 	text := env.worker.requireRoute(t, first, "/state", http.StatusOK)
 	var envelope struct{ Data json.RawMessage }
 	if err := json.Unmarshal(text, &envelope); err != nil {
@@ -69,7 +69,7 @@ func TestState_MovesBetweenLaunchesAndPlaywright(t *testing.T) {
 	if err := json.Unmarshal(envelope.Data, &state); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(seen, state); diff != "" {
+	if diff := cmp.Diff(stored, state); diff != "" {
 		t.Errorf("the state differs from Playwright's:\n%s", diff)
 	}
 	fillMore := `(async () => {

@@ -83,14 +83,14 @@ func TestDebugPort_RefusesPages(t *testing.T) {
 	t.Parallel()
 	env, page := newTestEnv(t), servePage(t)
 	s := env.worker.launch(t, env.newLaunchRequest(t, true))
-	at := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)
-	var seen visit
-	runScript(t, "puppeteer", map[string]any{"endpoint": "ws://" + at + debugPath(t, s), "url": page, "expression": "6*7"}, &seen)
-	if !seen.matches(s) {
-		t.Errorf("puppeteer saw %+v", seen)
+	address := fmt.Sprintf("127.0.0.1:%d", *s.DebugPort)
+	var result visit
+	runScript(t, "puppeteer", map[string]any{"endpoint": "ws://" + address + debugPath(t, s), "url": page, "expression": "6*7"}, &result)
+	if !result.matches(s) {
+		t.Errorf("puppeteer saw %+v", result)
 	}
-	for origin, status := range map[string]int{"": http.StatusSwitchingProtocols, "http://" + at: http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at+debugPath(t, s), nil)
+	for origin, status := range map[string]int{"": http.StatusSwitchingProtocols, "http://" + address: http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+debugPath(t, s), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

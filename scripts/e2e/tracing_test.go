@@ -86,11 +86,11 @@ func TestTracing_OneTraceFromClientToDatabase(t *testing.T) {
 func pathTo(all []tracetest.Span, span tracetest.Span) (string, error) {
 	path := span.Service + " " + span.Name
 	for span.Parent() != clientSpan {
-		at := slices.IndexFunc(all, func(s tracetest.Span) bool { return s.ID() == span.Parent() })
-		if at < 0 {
+		i := slices.IndexFunc(all, func(s tracetest.Span) bool { return s.ID() == span.Parent() })
+		if i < 0 {
 			return "", fmt.Errorf("the parent of %s has not arrived", path)
 		}
-		span = all[at]
+		span = all[i]
 		path = span.Service + " " + span.Name + " > " + path
 	}
 	return path, nil

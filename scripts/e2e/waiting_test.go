@@ -26,7 +26,7 @@ const waitingSlots = 5
 // waitingTest has the waiting launches of one organization, like their workers would
 // request them.
 type waitingTest struct {
-	of      *account
+	owner   *account
 	apis    []*cloudapi.ClientWithResponses
 	profile uuid.UUID
 	boot    uuid.UUID
@@ -41,11 +41,11 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	launches := testenv.Depth(60, 200)
 	fleet := newCloudCluster(t)
-	of := fleet.signUp(t)
-	of.setLimit(t, fleet.database, waitingSlots)
+	owner := fleet.signUp(t)
+	owner.setLimit(t, fleet.database, waitingSlots)
 	w := &waitingTest{
-		of: of, apis: fleet.apis(t, "X-API-Key", of.key), boot: uuid.New(),
-		profile: of.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156}),
+		owner: owner, apis: fleet.apis(t, "X-API-Key", owner.key), boot: uuid.New(),
+		profile: owner.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: 156}),
 	}
 	var held []uuid.UUID
 	for range waitingSlots {
@@ -74,7 +74,7 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	}
 	places := map[uuid.UUID]int64{}
 	eventually(t, time.Minute, "all launches wait", func() error {
-		places = readPlaces(t, fleet.database, of.org)
+		places = readPlaces(t, fleet.database, owner.org)
 		if len(places) < launches {
 			return fmt.Errorf("%d of %d", len(places), launches)
 		}
@@ -102,25 +102,25 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	if int(w.served.Load()) != launches || w.repeats.Load() == 0 {
 		t.Errorf("%d of %d launches were served, %d requests were interrupted", w.served.Load(), launches, w.repeats.Load())
 	}
-	assertOrder(t, fleet.database, of.org, places)
-	if left := readPlaces(t, fleet.database, of.org); len(left) > 0 {
+	assertOrder(t, fleet.database, owner.org, places)
+	if left := readPlaces(t, fleet.database, owner.org); len(left) > 0 {
 		t.Errorf("%d launches are still in the queue", len(left))
 	}
 }
 
 // authorize waits for a slot and returns the session. It repeats the request like a
 // worker: at another replica after a failure, and while the launch is queued.
-func (w *waitingTest) authorize(t *testing.T, at int) uuid.UUID {
+func (w *waitingTest) authorize(t *testing.T, turn int) uuid.UUID {
 	session := uuid.Must(uuid.NewV7())
 	for over := time.Now().Add(5 * time.Minute); time.Now().Before(over) && !t.Failed(); {
-		answer, err := w.apis[at%len(w.apis)].AuthorizeLaunchWithResponse(t.Context(), cloudapi.AuthorizeRequest{
+		answer, err := w.apis[turn%len(w.apis)].AuthorizeLaunchWithResponse(t.Context(), cloudapi.AuthorizeRequest{
 			MachineId: "worker-1", BootId: w.boot, SessionId: session, ProfileId: &w.profile,
 			WaitSeconds: new(sharedapi.WaitSeconds(300)), PollSeconds: new(int32(10)),
 		})
 		switch {
 		case err != nil || answer.StatusCode() == http.StatusServiceUnavailable:
 			w.repeats.Add(1)
-			at++
+			turn++
 		case answer.JSON200 != nil:
 			return session
 		case answer.JSON402 == nil || answer.JSON402.Data.Queued == nil:
@@ -132,9 +132,9 @@ func (w *waitingTest) authorize(t *testing.T, at int) uuid.UUID {
 	return uuid.Nil
 }
 
-func (w *waitingTest) end(t *testing.T, at int, session uuid.UUID) {
-	for ; !t.Failed(); at++ {
-		answer, err := w.apis[at%len(w.apis)].EndProfileSessionWithResponse(t.Context(), w.profile, session, cloudapi.EndSessionRequest{})
+func (w *waitingTest) end(t *testing.T, turn int, session uuid.UUID) {
+	for ; !t.Failed(); turn++ {
+		answer, err := w.apis[turn%len(w.apis)].EndProfileSessionWithResponse(t.Context(), w.profile, session, cloudapi.EndSessionRequest{})
 		if err == nil && answer.JSON200 != nil {
 			return
 		}
@@ -201,9 +201,9 @@ func assertOrder(t *testing.T, database *sqlx.DB, org uuid.UUID, places map[uuid
 func TestWaiting_LaunchesOfAWorker(t *testing.T) {
 	t.Parallel()
 	fleet := newCloudCluster(t)
-	of := fleet.signUp(t)
-	of.setLimit(t, fleet.database, 1)
-	w := startWorker(t, fleet.clouds[0], of.key, "MAX_SESSIONS=2")
+	owner := fleet.signUp(t)
+	owner.setLimit(t, fleet.database, 1)
+	w := startWorker(t, fleet.clouds[0], owner.key, "MAX_SESSIONS=2")
 	spec := workerapi.LaunchProfileRequest{Spec: &sharedapi.LaunchSpec{}, WaitSeconds: new(sharedapi.WaitSeconds(120))}
 	first := w.launch(t, spec)
 	refusal := w.requireLaunchRefused(t, workerapi.LaunchProfileRequest{Spec: &sharedapi.LaunchSpec{}}, http.StatusPaymentRequired)

@@ -43,9 +43,9 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	if err := outside.run(t, map[string]any{"endpoint": "ws://127.0.0.1:" + fmt.Sprint(*session.DebugPort)}, new(visit), client, "rod"); err == nil {
 		t.Fatal("the namespace reaches the loopback address of the host")
 	}
-	for _, in := range clientsIn(client) {
-		for _, way := range in.tested() {
-			t.Run(strings.ReplaceAll(in.name+" "+way, "/", "|"), func(t *testing.T) { in.visit(t, outside, way, a.key, page, session) })
+	for _, c := range clientsIn(client) {
+		for _, way := range c.tested() {
+			t.Run(strings.ReplaceAll(c.name+" "+way, "/", "|"), func(t *testing.T) { c.visit(t, outside, way, a.key, page, session) })
 		}
 	}
 	got, err := env.worker.api.GetBrowserSessionWithResponse(t.Context(), session.Id)
@@ -57,39 +57,39 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 }
 
 // visit visits the page in one way.
-func (c clientIn) visit(t *testing.T, from namespace, way, key, page string, session workerapi.BrowserSession) {
+func (c clientIn) visit(t *testing.T, source namespace, way, key, page string, session workerapi.BrowserSession) {
 	parsed, err := url.Parse(*session.WebSocketDebuggerUrl)
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := parsed.Query().Get("ct")
-	fill := strings.NewReplacer("{host}", from.address, "{socket}", parsed.String(), "{token}", token, "{key}", key).Replace
+	fill := strings.NewReplacer("{host}", source.address, "{socket}", parsed.String(), "{token}", token, "{key}", key).Replace
 	input := map[string]any{"endpoint": fill(wayEndpoint(way)), "url": page, "expression": "6 * 7", "close": false}
 	if header, value, ok := strings.Cut(fill(headerOf(way)), ": "); ok {
 		input["headers"] = map[string]string{header: value}
 	}
-	var seen visit
-	if err := from.run(t, input, &seen, c.command...); err != nil {
+	var result visit
+	if err := source.run(t, input, &result, c.command...); err != nil {
 		t.Fatal(strings.NewReplacer(token, "TOKEN", key, "KEY").Replace(err.Error()))
 	}
 	if way == mcpWay { // its tools return neither
-		seen.Value, seen.Version = 42, fmt.Sprintf("%d.", session.BrowserVersion)
+		result.Value, result.Version = 42, fmt.Sprintf("%d.", session.BrowserVersion)
 	}
-	if !seen.matches(session) {
-		t.Errorf("saw %+v in Chromium %d", seen, session.BrowserVersion)
+	if !result.matches(session) {
+		t.Errorf("saw %+v in Chromium %d", result, session.BrowserVersion)
 	}
 }
 
 // namespace runs clients in network namespaces, each in a new one.
 type namespace struct{ goClient, address, socket string }
 
-func (n namespace) run(t *testing.T, input map[string]any, seen any, command ...string) error {
+func (n namespace) run(t *testing.T, input map[string]any, result any, command ...string) error {
 	t.Helper()
-	return n.runFor(t, clientTimeout, input, seen, command...)
+	return n.runFor(t, clientTimeout, input, result, command...)
 }
 
 // runFor is run with another limit of time.
-func (n namespace) runFor(t *testing.T, limit time.Duration, input map[string]any, seen any, command ...string) error {
+func (n namespace) runFor(t *testing.T, limit time.Duration, input map[string]any, result any, command ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
@@ -101,7 +101,7 @@ func (n namespace) runFor(t *testing.T, limit time.Duration, input map[string]an
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	return runClient(cmd, input, seen)
+	return runClient(cmd, input, result)
 }
 
 // forwardSocket forwards connections of a Unix socket, which are possible from all
@@ -120,14 +120,14 @@ func forwardSocket(t *testing.T, address string) string {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
-			from, err := listener.Accept()
+			conn, err := listener.Accept()
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
 			if err != nil {
 				continue
 			}
-			running.Go(func() { splice(from, address) })
+			running.Go(func() { splice(conn, address) })
 		}
 	})
 	t.Cleanup(func() {
@@ -139,16 +139,16 @@ func forwardSocket(t *testing.T, address string) string {
 }
 
 // splice copies between a connection and the address until one of them ends.
-func splice(from net.Conn, address string) {
-	defer func() { _ = from.Close() }()
-	to, err := net.Dial("tcp", address)
+func splice(conn net.Conn, address string) {
+	defer func() { _ = conn.Close() }()
+	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
-	defer func() { _ = to.Close() }()
+	defer func() { _ = server.Close() }()
 	go func() {
-		_, _ = io.Copy(to, from)
-		_ = to.Close()
+		_, _ = io.Copy(server, conn)
+		_ = server.Close()
 	}()
-	_, _ = io.Copy(from, to)
+	_, _ = io.Copy(conn, server)
 }

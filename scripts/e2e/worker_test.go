@@ -41,13 +41,13 @@ const completeBrowsers = "AUTO_ENGINE=false"
 // startWorker starts a worker with an organization key and additional environment
 // variables. By default it has no warm browsers, because tests count processes. It
 // is stopped when the test ends and must not leak resources.
-func startWorker(t *testing.T, of *cloud, key string, environment ...string) *worker {
+func startWorker(t *testing.T, c *cloud, key string, environment ...string) *worker {
 	t.Helper()
-	return startWorkerAt(t, freePort(t), of, key, environment...)
+	return startWorkerAt(t, freePort(t), c, key, environment...)
 }
 
 // startWorkerAt is startWorker with a given port.
-func startWorkerAt(t *testing.T, port string, of *cloud, key string, environment ...string) *worker {
+func startWorkerAt(t *testing.T, port string, c *cloud, key string, environment ...string) *worker {
 	t.Helper()
 	dir := publicDir(t)
 	w := &worker{
@@ -60,7 +60,7 @@ func startWorkerAt(t *testing.T, port string, of *cloud, key string, environment
 		}
 	}
 	w.environment = append([]string{
-		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + of.url,
+		"PORT=" + port, "HOST=127.0.0.1", "DATA_DIR=" + filepath.Join(dir, "data"), "SVC_CLOUD_URL=" + c.url,
 		"SVC_KEY=" + key, "API_KEY=" + w.key, "LOG_LEVEL=debug", "WARM_POOL=0",
 		"ALLOWED_HOSTS=127.0.0.0/8,[::1]",              // the sites and proxies of the tests
 		fmt.Sprintf("AUTO_ENGINE=%t", !testenv.Full()), // complete browsers take three times as long
@@ -116,13 +116,13 @@ func (w *worker) launch(t *testing.T, request workerapi.LaunchProfileRequest) wo
 
 // requireRoute sends a GET to a route of a browser and returns the response, which the
 // contract client checks. It fails the test for another status.
-func (w *worker) requireRoute(t *testing.T, of workerapi.BrowserSession, path string, status int) []byte {
+func (w *worker) requireRoute(t *testing.T, session workerapi.BrowserSession, path string, status int) []byte {
 	t.Helper()
 	ctx := t.Context()
 	if status == http.StatusBadRequest {
 		ctx = contracttest.AllowInvalidRequest(ctx)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/browsers/"+of.LaunchId.String()+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/browsers/"+session.LaunchId.String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

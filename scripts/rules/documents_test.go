@@ -82,7 +82,7 @@ func TestLintRules_FindFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for linter, of := range map[string]struct {
+	for linter, test := range map[string]struct {
 		faults []fault
 		lint   func(t *testing.T, files []string) map[string][]string
 	}{
@@ -93,7 +93,7 @@ func TestLintRules_FindFaults(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			files := []string{filepath.Join(dir, "sound.yaml")}
-			for i, f := range of.faults {
+			for i, f := range test.faults {
 				if !bytes.Contains(sound, []byte(f.old)) {
 					t.Fatalf("sound.yaml does not contain %q", f.old)
 				}
@@ -101,11 +101,11 @@ func TestLintRules_FindFaults(t *testing.T) {
 				write(t, files[i+1], bytes.Replace(sound, []byte(f.old), []byte(f.new), 1))
 			}
 			write(t, files[0], sound)
-			found := of.lint(t, files)
+			found := test.lint(t, files)
 			if len(found[files[0]]) > 0 {
 				t.Errorf("sound.yaml breaks the rules %q", found[files[0]])
 			}
-			for i, f := range of.faults {
+			for i, f := range test.faults {
 				if !slices.Contains(found[files[i+1]], f.rule) {
 					t.Errorf("%q instead of %q: no finding of %s, only %q", f.new, f.old, f.rule, found[files[i+1]])
 				}

@@ -28,7 +28,7 @@ var withoutDetails = map[string]bool{
 // code VALIDATION_ERROR (specification 7.1).
 func TestValidationFaults_HaveDetails(t *testing.T) {
 	files := token.NewFileSet()
-	made := 0
+	count := 0
 	for _, dir := range []string{"shared", "cloud", "worker"} {
 		err := filepath.WalkDir("../../"+dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -43,7 +43,7 @@ func TestValidationFaults_HaveDetails(t *testing.T) {
 				if !found {
 					return true
 				}
-				made++
+				count++
 				if !complete && !withoutDetails[strings.TrimPrefix(filepath.ToSlash(path), "../../")] {
 					t.Errorf("%s: VALIDATION_ERROR without details: add a detail that names the field or the part of the request", files.Position(n.Pos()))
 				}
@@ -55,8 +55,8 @@ func TestValidationFaults_HaveDetails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if made < 20 {
-		t.Errorf("found only %d validation faults: update this test", made)
+	if count < 20 {
+		t.Errorf("found only %d validation faults: update this test", count)
 	}
 }
 

@@ -365,8 +365,8 @@ func (s *lockScan) check(root ast.Node, held map[string]bool) {
 	})
 }
 
-func (s *lockScan) report(at token.Pos, why string, held map[string]bool) {
+func (s *lockScan) report(position token.Pos, why string, held map[string]bool) {
 	for lock := range held {
-		s.findings[lock] = append(s.findings[lock], fmt.Sprintf("%s: %s", s.use.files.Position(at), why))
+		s.findings[lock] = append(s.findings[lock], fmt.Sprintf("%s: %s", s.use.files.Position(position), why))
 	}
 }

@@ -31,9 +31,9 @@ func TestScanners_AreCheckedForErrors(t *testing.T) {
 			}
 			created, checked := scannersOf(file)
 			found += len(created)
-			for name, at := range created {
+			for name, position := range created {
 				if !checked[name] {
-					t.Errorf("%s: the Err of the scanner %s is not called; use strings.Lines for a text in memory", files.Position(at), name)
+					t.Errorf("%s: the Err of the scanner %s is not called; use strings.Lines for a text in memory", files.Position(position), name)
 				}
 			}
 			return nil
@@ -71,12 +71,12 @@ func scannersOf(file *ast.File) (created map[string]token.Pos, checked map[strin
 }
 
 // lastName returns the name of a variable, a field or a function.
-func lastName(of ast.Expr) string {
-	switch of := of.(type) {
+func lastName(e ast.Expr) string {
+	switch e := e.(type) {
 	case *ast.Ident:
-		return of.Name
+		return e.Name
 	case *ast.SelectorExpr:
-		return of.Sel.Name
+		return e.Sel.Name
 	}
 	return ""
 }

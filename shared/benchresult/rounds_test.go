@@ -47,12 +47,12 @@ func TestQuantile_IsMeasuredValue(t *testing.T) {
 	}
 	same := func(i int) float64 { return float64(i) }
 	for _, test := range []struct {
-		of    []int
-		share float64
-		want  float64
+		values []int
+		share  float64
+		want   float64
 	}{{twenty, 0, 1}, {twenty, 0.5, 10}, {twenty, 0.95, 19}, {twenty, 1, 20}, {[]int{3, 1, 2}, 0.5, 2}, {[]int{7}, 0.95, 7}} {
-		if got := benchresult.Quantile(test.of, test.share, same); got != test.want {
-			t.Errorf("%v of %v: %v, want %v", test.share, test.of, got, test.want)
+		if got := benchresult.Quantile(test.values, test.share, same); got != test.want {
+			t.Errorf("%v of %v: %v, want %v", test.share, test.values, got, test.want)
 		}
 	}
 	if got := benchresult.Median([]int{9, 1, 5}, same); got != 5 {

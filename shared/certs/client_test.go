@@ -46,7 +46,7 @@ func TestClientInput_Decode(t *testing.T) {
 	const origin = "https://host.example"
 	for _, tc := range []struct {
 		name           string
-		in             certs.ClientInput
+		input          certs.ClientInput
 		field, problem string
 		chain          int
 	}{
@@ -73,7 +73,7 @@ func TestClientInput_Decode(t *testing.T) {
 		{"huge", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.HugeKey(t, robot, "secret"), Passphrase: "secret"}, "passphrase", "too much computation", 0},
 		{"endless", certs.ClientInput{Origin: origin, Cert: cert, Key: certtest.EndlessKey(t, robot, "secret"), Passphrase: "secret"}, "passphrase", "too much computation", 0},
 	} {
-		client, problems := tc.in.Decode(t.Context())
+		client, problems := tc.input.Decode(t.Context())
 		if tc.problem != "" {
 			if len(problems) != 1 || problems[0].Field != tc.field || !strings.Contains(problems[0].Message, tc.problem) {
 				t.Errorf("%s: got %v, want %s %q", tc.name, problems, tc.field, tc.problem)
@@ -81,7 +81,7 @@ func TestClientInput_Decode(t *testing.T) {
 			continue
 		}
 		parsed, err := client.TLS()
-		if len(problems) > 0 || err != nil || len(parsed.Certificate) != tc.chain || client.Origin != tc.in.Origin {
+		if len(problems) > 0 || err != nil || len(parsed.Certificate) != tc.chain || client.Origin != tc.input.Origin {
 			t.Errorf("%s: got %d certificates for %q, %v, %v", tc.name, len(parsed.Certificate), client.Origin, problems, err)
 		}
 		if subject, until := client.Public(); subject != "CN=robot" || !until.Equal(robot.Leaf.NotAfter) {

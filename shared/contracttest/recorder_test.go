@@ -19,11 +19,11 @@ func recorded(t *testing.T, title string, statuses ...int) (map[contracttest.Obs
 	dir := t.TempDir()
 	t.Setenv(contracttest.ObservationsVariable, dir)
 	failures := answerWith(t, title, statuses...)
-	seen, err := contracttest.ReadObservations(dir)
+	observations, err := contracttest.ReadObservations(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seen, failures
+	return observations, failures
 }
 
 // answerWith requests a pet once for each status, and then another resource.
@@ -58,20 +58,20 @@ func answerWith(t *testing.T, title string, statuses ...int) []string {
 }
 
 func TestRecorder_RecordsCheckedExchanges(t *testing.T) {
-	seen, failures := recorded(t, "svc cloud API", 200, 404, 200, 503)
+	observations, failures := recorded(t, "svc cloud API", 200, 404, 200, 503)
 	want := map[contracttest.Observation]bool{
 		{Surface: "cloud", OperationID: "getPet", Status: 200}: true,
 		{Surface: "cloud", OperationID: "getPet", Status: 404}: true,
 		{Surface: "cloud", OperationID: "getPet", Status: 503}: true,
 	}
-	if diff := cmp.Diff(want, seen); diff != "" || len(failures) > 0 {
+	if diff := cmp.Diff(want, observations); diff != "" || len(failures) > 0 {
 		t.Errorf("recorded (-want +got):\n%s%v", diff, failures)
 	}
 }
 
 func TestRecorder_IgnoresTestDocuments(t *testing.T) {
-	if seen, _ := recorded(t, "Pets", 200); len(seen) > 0 {
-		t.Errorf("recorded %v", seen)
+	if observations, _ := recorded(t, "Pets", 200); len(observations) > 0 {
+		t.Errorf("recorded %v", observations)
 	}
 }
 

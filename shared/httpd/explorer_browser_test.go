@@ -48,7 +48,7 @@ func TestExplorer_WorksInBrowser(t *testing.T) {
 					stray = append(stray, r.URL.Path)
 					mu.Unlock()
 				}
-				reporting := &reportingWriter{ResponseWriter: w, to: prefix + "/violation"}
+				reporting := &reportingWriter{ResponseWriter: w, target: prefix + "/violation"}
 				http.StripPrefix(prefix, e).ServeHTTP(reporting, r)
 			}))
 			defer server.Close()
@@ -93,12 +93,12 @@ const waiting = setInterval(() => {
 // reportingWriter makes the browser report violations of the page's policy.
 type reportingWriter struct {
 	http.ResponseWriter
-	to string
+	target string
 }
 
 func (w *reportingWriter) WriteHeader(status int) {
 	if policy := w.Header().Get("Content-Security-Policy"); policy != "" {
-		w.Header().Set("Content-Security-Policy", policy+"; report-uri "+w.to)
+		w.Header().Set("Content-Security-Policy", policy+"; report-uri "+w.target)
 	}
 	w.Header().Del("Content-Length") // the test may append to the answer
 	w.ResponseWriter.WriteHeader(status)

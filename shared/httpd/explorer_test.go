@@ -102,13 +102,13 @@ func TestExplorer_ServesReferencedFiles(t *testing.T) {
 		t.Fatalf("only %d references found", len(references))
 	}
 	for _, reference := range references {
-		at, err := page.Parse(reference[1])
+		target, err := page.Parse(reference[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		rest, below := strings.CutPrefix(at.String(), "https://fleet.test/w/7/")
+		rest, below := strings.CutPrefix(target.String(), "https://fleet.test/w/7/")
 		if !below {
-			t.Errorf("%s refers to %s, outside of the prefix", reference[1], at)
+			t.Errorf("%s refers to %s, outside of the prefix", reference[1], target)
 		} else if w := do(e, "GET", "/"+rest); w.Code != 200 {
 			t.Errorf("%s: got %d", reference[1], w.Code)
 		}

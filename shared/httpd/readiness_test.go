@@ -75,10 +75,10 @@ func TestReadiness_FailsDuringShutdownDelay(t *testing.T) {
 
 func TestCached_RunsOncePerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
+		calls := 0
 		check := httpd.Cached(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
-			asked++
-			if asked == 2 { // the second call does not return in time
+			calls++
+			if calls == 2 { // the second call does not return in time
 				<-ctx.Done()
 				return []httpd.Reason{{"database", "database_unreachable", "No answer."}}
 			}
@@ -102,8 +102,8 @@ func TestCached_RunsOncePerPeriod(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if asked != 2 || time.Since(began) != 2*time.Second {
-			t.Errorf("asked %d times, the second took %v", asked, time.Since(began))
+		if calls != 2 || time.Since(began) != 2*time.Second {
+			t.Errorf("asked %d times, the second took %v", calls, time.Since(began))
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestSerializer_DecodesBodyInMemory(t *testing.T) {
 		`{"name":1}`:   {http.StatusBadRequest, ""},
 		`{"name"`:      {http.StatusBadRequest, ""},
 	} {
-		for from, body := range map[string]io.ReadCloser{
+		for source, body := range map[string]io.ReadCloser{
 			"memory": inMemory(text), "a stream": io.NopCloser(strings.NewReader(text)),
 		} {
 			e, _ := newServer(t, httpd.Options{})
@@ -46,7 +46,7 @@ func TestSerializer_DecodesBodyInMemory(t *testing.T) {
 			w := httptest.NewRecorder()
 			e.ServeHTTP(w, r)
 			if w.Code != want.status || got.Name != want.name {
-				t.Errorf("%s from %s: status %d, name %q, want %d and %q", text, from, w.Code, got.Name, want.status, want.name)
+				t.Errorf("%s from %s: status %d, name %q, want %d and %q", text, source, w.Code, got.Name, want.status, want.name)
 			}
 		}
 	}

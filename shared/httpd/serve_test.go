@@ -53,9 +53,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func TestServe_DrainsRunningRequests(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
-	begun, finish := make(chan struct{}), make(chan struct{})
+	started, finish := make(chan struct{}), make(chan struct{})
 	e.GET("/slow", func(c echo.Context) error {
-		close(begun)
+		close(started)
 		<-finish
 		return c.String(200, fmt.Sprint(c.Request().Context().Err()))
 	})
@@ -72,7 +72,7 @@ func TestServe_DrainsRunningRequests(t *testing.T) {
 		body, _ := io.ReadAll(res.Body)
 		answer <- string(body)
 	}()
-	<-begun
+	<-started
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	eventually(t, "listener closed", func() bool {
@@ -93,9 +93,9 @@ func TestServe_DrainsRunningRequests(t *testing.T) {
 
 func TestServe_CutsOffRequestsAfterDrainTimeout(t *testing.T) {
 	e, _ := newServer(t, httpd.Options{})
-	begun, cut := make(chan struct{}), make(chan struct{})
+	started, cut := make(chan struct{}), make(chan struct{})
 	e.GET("/stuck", func(c echo.Context) error {
-		close(begun)
+		close(started)
 		<-c.Request().Context().Done()
 		close(cut)
 		return c.Request().Context().Err()
@@ -106,7 +106,7 @@ func TestServe_CutsOffRequestsAfterDrainTimeout(t *testing.T) {
 			res.Body.Close()
 		}
 	}()
-	<-begun
+	<-started
 	if err := stop(); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Serve = %v, want the drain's deadline", err)
 	}
@@ -131,15 +131,15 @@ func TestServe_ReportsListenerError(t *testing.T) {
 
 func TestAccessLog_ClientDisconnectIsNotAnError(t *testing.T) {
 	e, book := newServer(t, httpd.Options{})
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	e.GET("/x", func(c echo.Context) error {
-		close(begun)
+		close(started)
 		<-c.Request().Context().Done()
 		return fmt.Errorf("query: %w", c.Request().Context().Err())
 	})
 	address, _ := serve(t, e, httpd.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-begun; cancel() }()
+	go func() { <-started; cancel() }()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/x", nil)
 	if res, err := http.DefaultClient.Do(r); err == nil {
 		res.Body.Close()

@@ -155,9 +155,9 @@ func TestObserve_AddsRecordedTraceAsExemplar(t *testing.T) {
 // failing is a collector that fails.
 type failing struct{ desc *prometheus.Desc }
 
-func (f failing) Describe(to chan<- *prometheus.Desc) { to <- f.desc }
-func (f failing) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.NewInvalidMetric(f.desc, fault.New(fault.Unavailable, "down"))
+func (f failing) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
+func (f failing) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.NewInvalidMetric(f.desc, fault.New(fault.Unavailable, "down"))
 }
 
 func TestHandler_ServesOtherMetricsIfCollectorFails(t *testing.T) {

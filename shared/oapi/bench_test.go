@@ -84,8 +84,8 @@ func (d *discard) WriteHeader(status int)      { d.status = status }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func decode(c echo.Context) error {
-	var in thing
-	if err := json.NewDecoder(c.Request().Body).Decode(&in); err != nil {
+	var body thing
+	if err := json.NewDecoder(c.Request().Body).Decode(&body); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusOK)
@@ -100,8 +100,8 @@ func decodeAndCheck(c echo.Context) error {
 	}
 	decoder := json.NewDecoder(&buf)
 	decoder.DisallowUnknownFields()
-	var in thing
-	if err := decoder.Decode(&in); err != nil {
+	var body thing
+	if err := decoder.Decode(&body); err != nil {
 		return err
 	}
 	var wrong []error
@@ -110,20 +110,20 @@ func decodeAndCheck(c echo.Context) error {
 			wrong = append(wrong, errors.New(what))
 		}
 	}
-	length := utf8.RuneCountInString(in.Name)
+	length := utf8.RuneCountInString(body.Name)
 	refuse(length < 2 || length > 8, "name")
-	refuse(in.Slug != nil && !slugPattern.MatchString(*in.Slug), "slug")
-	refuse(in.Count != nil && (*in.Count < 1 || *in.Count > 100), "count")
-	refuse(in.Color != nil && *in.Color != "red" && *in.Color != "green" && *in.Color != "blue", "color")
-	if in.Owner != nil {
-		_, err := uuid.Parse(*in.Owner)
+	refuse(body.Slug != nil && !slugPattern.MatchString(*body.Slug), "slug")
+	refuse(body.Count != nil && (*body.Count < 1 || *body.Count > 100), "count")
+	refuse(body.Color != nil && *body.Color != "red" && *body.Color != "green" && *body.Color != "blue", "color")
+	if body.Owner != nil {
+		_, err := uuid.Parse(*body.Owner)
 		refuse(err != nil, "owner")
 	}
-	if in.Tags != nil {
-		refuse(len(*in.Tags) < 1 || len(*in.Tags) > 3, "tags")
+	if body.Tags != nil {
+		refuse(len(*body.Tags) < 1 || len(*body.Tags) > 3, "tags")
 	}
-	if in.Point != nil {
-		refuse(in.Point.X < 0 || in.Point.X > 4096 || in.Point.Y < 0 || in.Point.Y > 4096, "point")
+	if body.Point != nil {
+		refuse(body.Point.X < 0 || body.Point.X > 4096 || body.Point.Y < 0 || body.Point.Y > 4096, "point")
 	}
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)

@@ -128,7 +128,7 @@ func TestDeprecationHeaders_OfDeprecatedOperation(t *testing.T) {
 }
 
 func TestParse_RequiresSixMonthsNotice(t *testing.T) {
-	for name, test := range map[string]struct{ from, to, want string }{
+	for name, test := range map[string]struct{ old, replacement, want string }{
 		"six months":              {"", "", ""},
 		"the end of a month":      {"2027-01-01\n      x-sunset: '2027-07-01'", "2026-08-31\n      x-sunset: '2027-03-03'", ""},
 		"no date":                 {"      x-deprecated-at: 2027-01-01\n", "", "x-deprecated-at must be a date"},
@@ -139,8 +139,8 @@ func TestParse_RequiresSixMonthsNotice(t *testing.T) {
 		"dates of one that stays": {"      deprecated: true\n", "", "require deprecated: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(deprecatedSpec, test.from, test.to, 1)
-			if test.from != "" && text == deprecatedSpec {
+			text := strings.Replace(deprecatedSpec, test.old, test.replacement, 1)
+			if test.old != "" && text == deprecatedSpec {
 				t.Fatal("the test did not change the document")
 			}
 			_, err := loadText(t, text)

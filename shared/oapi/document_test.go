@@ -81,7 +81,7 @@ func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]struct{ from, to, want string }{
+	tests := map[string]struct{ old, replacement, want string }{
 		"a scheme without authenticator": {"{session: []}, {bearer: []}", "{viewer: []}", "viewer has no authenticator"},
 		"no word about security":         {"security: []\n      requestBody:\n        required: true\n        content: {application/octet", "requestBody:\n        required: true\n        content: {application/octet", "security is missing"},
 		"an unknown format":              {"format: uri}", "format: link}", `format "link"`},
@@ -91,7 +91,7 @@ func TestNewGuard_RefusesUnsupportedDocuments(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			changed := strings.Replace(string(text), test.from, test.to, 1)
+			changed := strings.Replace(string(text), test.old, test.replacement, 1)
 			if changed == string(text) {
 				t.Fatal("the text to replace is missing")
 			}

@@ -36,13 +36,13 @@ func FuzzParameters(f *testing.F) {
 	var saw receivedRequest
 	e := newEcho(f, &saw)
 	doc := load(f).T()
-	f.Fuzz(func(t *testing.T, one bool, query, id, header string) {
+	f.Fuzz(func(t *testing.T, required bool, query, id, header string) {
 		path, pattern := "/things", "/things"
-		if one {
+		if required {
 			path, pattern = "/things/"+id, "/things/{thingId}"
 		}
 		target, err := url.ParseRequestURI(path)
-		if err != nil || one && (id == "" || strings.ContainsAny(id, "/?#")) || strings.ContainsAny(query, " #\r\n") || strings.ContainsAny(header, "\r\n\x00") {
+		if err != nil || required && (id == "" || strings.ContainsAny(id, "/?#")) || strings.ContainsAny(query, " #\r\n") || strings.ContainsAny(header, "\r\n\x00") {
 			return // net/http never delivers such a request
 		}
 		target.RawQuery = query
@@ -71,7 +71,7 @@ func FuzzParameters(f *testing.F) {
 				t.Errorf("%s?%s with %q was refused: %+v", path, query, header, answer.Details)
 			}
 		default:
-			if ticket := target.Query().Get("ticket"); !one || ticket == "" || ticket == "good" { // a wrong ticket is refused, even with a valid cookie
+			if ticket := target.Query().Get("ticket"); !required || ticket == "" || ticket == "good" { // a wrong ticket is refused, even with a valid cookie
 				t.Errorf("status %d: %s", w.Code, w.Body)
 			}
 		}

@@ -206,26 +206,26 @@ type answer struct {
 
 // send sends the call over HTTP, by default a POST of JSON to /things with a valid
 // session.
-func send(t testing.TB, in call) answer {
+func send(t testing.TB, c call) answer {
 	t.Helper()
 	var saw receivedRequest
 	server := httptest.NewServer(newEcho(t, &saw))
 	defer server.Close()
-	method := in.method
+	method := c.method
 	if method == "" {
 		method = http.MethodPost
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+cmp.Or(in.target, "/things"), strings.NewReader(in.body))
+	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+cmp.Or(c.target, "/things"), strings.NewReader(c.body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in.body != "" {
-		r.Header.Set("Content-Type", cmp.Or(in.contentType, "application/json"))
+	if c.body != "" {
+		r.Header.Set("Content-Type", cmp.Or(c.contentType, "application/json"))
 	}
-	if !in.anonymous {
+	if !c.anonymous {
 		r.Header.Set("Cookie", "session=good")
 	}
-	for name, value := range in.header {
+	for name, value := range c.header {
 		if value == "" {
 			r.Header.Del(name)
 		} else {

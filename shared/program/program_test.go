@@ -99,17 +99,17 @@ func TestHealth_IgnoresProxy(t *testing.T) {
 }
 
 func TestHealth_ReadinessAndLiveness(t *testing.T) {
-	status, asked := http.StatusOK, ""
+	status, path := http.StatusOK, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.Path
+		path = r.URL.Path
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`{"success":false,"error":{"code":"X","message":"m","details":[{"field":"license","message":"The key is refused."}]}}`))
 	}))
 	defer server.Close()
 	address := server.Listener.Addr().(*net.TCPAddr)
 	health := program.Health(func(config) (string, int) { return address.IP.String(), address.Port })
-	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/readyz" {
-		t.Errorf("ready service, %s: %v", asked, err)
+	if err := health.Run(t.Context(), config{}, nil); err != nil || path != "/readyz" {
+		t.Errorf("ready service, %s: %v", path, err)
 	}
 	status = http.StatusServiceUnavailable
 	if err := health.Run(t.Context(), config{}, nil); err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "license: The key is refused.") {
@@ -121,8 +121,8 @@ func TestHealth_ReadinessAndLiveness(t *testing.T) {
 		t.Fatal(err)
 	}
 	status = http.StatusOK
-	if err := health.Run(t.Context(), config{}, nil); err != nil || asked != "/livez" {
-		t.Errorf("live service, %s: %v", asked, err)
+	if err := health.Run(t.Context(), config{}, nil); err != nil || path != "/livez" {
+		t.Errorf("live service, %s: %v", path, err)
 	}
 	server.Close()
 	if err := health.Run(t.Context(), config{}, nil); err == nil {

@@ -101,14 +101,14 @@ func assertHandshakeOnly(t *testing.T, heard []byte) {
 
 // endOfHead returns the position of the first empty line, or -1.
 func endOfHead(answer []byte) int {
-	for at := 0; ; {
-		n := bytes.IndexByte(answer[at:], '\n')
+	for start := 0; ; {
+		n := bytes.IndexByte(answer[start:], '\n')
 		if n < 0 {
 			return -1
 		}
-		line := bytes.TrimRight(answer[at:at+n], "\r")
-		if at += n + 1; len(line) == 0 {
-			return at
+		line := bytes.TrimRight(answer[start:start+n], "\r")
+		if start += n + 1; len(line) == 0 {
+			return start
 		}
 	}
 }

@@ -104,19 +104,19 @@ func relay(t *testing.T, address string) *httptest.Server {
 }
 
 func TestTakeOver_JoinsBothHandshakes(t *testing.T) {
-	asked := make(chan *http.Request, 1)
+	requests := make(chan *http.Request, 1)
 	address := upstream(t, func(conn net.Conn) {
-		in := bufio.NewReader(conn)
-		r, err := http.ReadRequest(in)
+		reader := bufio.NewReader(conn)
+		r, err := http.ReadRequest(reader)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		asked <- r
+		requests <- r
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 			"Sec-WebSocket-Accept: of the server\r\nSec-WebSocket-Protocol: cdp\r\nServer: x\r\n\r\nearly bird")
 		word := make([]byte, len("hello"))
-		_, _ = io.ReadFull(in, word)
+		_, _ = io.ReadFull(reader, word)
 		_, _ = conn.Write(append([]byte(", "), word...))
 	})
 	conn, err := net.Dial("tcp", relay(t, address).Listener.Addr().String())
@@ -147,7 +147,7 @@ func TestTakeOver_JoinsBothHandshakes(t *testing.T) {
 	if err != nil || string(said) != "early bird, hello" {
 		t.Errorf("the client received %q, %v", said, err)
 	}
-	got := <-asked
+	got := <-requests
 	want = http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
 		"Sec-Websocket-Key": {"of the client"}, "Sec-Websocket-Protocol": {"cdp"},

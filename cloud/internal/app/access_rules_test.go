@@ -74,7 +74,7 @@ func (a *call) rule() (status int, why string) {
 	if a.request.roles != nil {
 		roles = a.request.roles
 	}
-	own := !c.away || !a.ours.in(a.sent) // the request names only resources of the caller's organization
+	own := !c.away || !a.ours.sees(a.sent) // the request names only resources of the caller's organization
 	inPath := strings.Contains(a.op.path, "{organizationId}")
 	switch {
 	case len(a.op.schemes) > 0 && !a.op.schemes[c.scheme]:
@@ -89,7 +89,7 @@ func (a *call) rule() (status int, why string) {
 		return http.StatusBadRequest, "no organization is active"
 	case c.beside && inPath && !a.op.anyOrg:
 		return http.StatusConflict, "another organization is active"
-	case !own, c.former, c.beside && !inPath && a.ours.in(a.sent):
+	case !own, c.former, c.beside && !inPath && a.ours.sees(a.sent):
 		return http.StatusNotFound, "the resource belongs to another organization"
 	case c.scheme == byKey:
 		return 0, "a key acts for its organization"

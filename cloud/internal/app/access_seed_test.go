@@ -78,8 +78,8 @@ func (v tenant) leaks(answer, request string) (names []string) {
 	return names
 }
 
-// in reports whether the text contains a value of the tenant.
-func (v tenant) in(text string) bool { return len(v.leaks(text, "")) > 0 }
+// sees reports whether the text contains a value of the tenant.
+func (v tenant) sees(text string) bool { return len(v.leaks(text, "")) > 0 }
 
 // cheapHash returns a hash of the password with minimal cost. The cost is stored in the
 // hash.

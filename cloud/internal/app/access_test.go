@@ -28,7 +28,7 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 	operations := operationsOf(h.document.T())
 	hash, checksum := cheapHash(t), prepareChecksum(t, h)
 	rows := make([][]outcome, len(requests))
-	asked := map[string]bool{}
+	covered := map[string]bool{}
 	t.Run("ask", func(t *testing.T) {
 		for i, r := range requests {
 			op, known := operations[r.operation]
@@ -36,7 +36,7 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 				t.Errorf("%s is not in the document", r.operation)
 				continue
 			}
-			asked[r.operation] = true
+			covered[r.operation] = true
 			t.Run(strings.TrimSuffix(r.operation+" "+r.what, " "), func(t *testing.T) {
 				t.Parallel()
 				client := contracttest.New(t, h.document, nil)
@@ -59,7 +59,7 @@ func TestAccess_EveryOperationWithEveryCredential(t *testing.T) {
 		}
 	})
 	for id := range operations {
-		if !asked[id] {
+		if !covered[id] {
 			t.Errorf("%s has no request: add one to access_requests_test.go", id)
 		}
 	}

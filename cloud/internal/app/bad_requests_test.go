@@ -15,10 +15,10 @@ import (
 
 // badRequest is a defect that a request of many operations can have.
 type badRequest struct {
-	name   string
-	status int
-	of     func(op operation) bool // whether requests of the operation can have the defect
-	spoil  func(r *http.Request)
+	name    string
+	status  int
+	applies func(op operation) bool // whether requests of the operation can have the defect
+	spoil   func(r *http.Request)
 }
 
 var badRequests = []badRequest{
@@ -70,7 +70,7 @@ func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 		a := h.attempt(t, op, r, hash)
 		a.prepare()
 		for _, defect := range badRequests {
-			if !defect.of(op) {
+			if !defect.applies(op) {
 				continue
 			}
 			bad := a.compose()
@@ -84,7 +84,7 @@ func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 			}
 		}
 		for _, status := range []int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType} {
-			possible := slices.ContainsFunc(badRequests, func(tr badRequest) bool { return tr.status == status && tr.of(op) })
+			possible := slices.ContainsFunc(badRequests, func(tr badRequest) bool { return tr.status == status && tr.applies(op) })
 			if documents(op, status) && !possible {
 				t.Errorf("the document has %d, but no bad request gets it", status)
 			}
@@ -96,14 +96,14 @@ func TestOperations_RefuseBadRequestsAsDocumented(t *testing.T) {
 // request and then for the same request, for every operation that accepts keys.
 func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 	const header = "Idempotency-Key"
-	h, hash, asked := newTestEnv(t, nil), cheapHash(t), 0
+	h, hash, requests := newTestEnv(t, nil), cheapHash(t), 0
 	t.Run("ask", func(t *testing.T) {
 		h.eachOperation(t, func(t *testing.T, op operation, r request) {
 			parameter := op.Parameters.GetByInAndName(openapi3.ParameterInHeader, header)
 			if parameter == nil {
 				return
 			}
-			asked++
+			requests++
 			t.Parallel()
 			a := h.attempt(t, op, r, hash)
 			a.prepare()
@@ -127,7 +127,7 @@ func TestIdempotencyKey_RefusesReuseForAnotherRequest(t *testing.T) {
 			}
 		})
 	})
-	if asked == 0 {
+	if requests == 0 {
 		t.Error("no operation accepts a key")
 	}
 }

@@ -115,8 +115,8 @@ func forms(secret string) map[string]string {
 // find returns the context of the first match in the layers, or "".
 func find(layers []string, form string) string {
 	for _, layer := range layers {
-		if at := strings.Index(layer, form); at >= 0 {
-			return layer[max(0, at-80):min(len(layer), at+len(form)+80)]
+		if i := strings.Index(layer, form); i >= 0 {
+			return layer[max(0, i-80):min(len(layer), i+len(form)+80)]
 		}
 	}
 	return ""

@@ -32,9 +32,9 @@ func (h *testEnv) newKeyClient(t *testing.T) *keyClient {
 	_, err := h.all.ExecContext(t.Context(), `INSERT INTO users (id, email, name, password_hash, created_at, email_verified_at)
 		VALUES ($1, $2, 'U', '-', now(), now())`, k.user, k.user.String()+"@example.com")
 	k.must(err)
-	made, err := h.parts.organizations.Create(t.Context(), k.user, org.NewOrganization{Name: "Works " + k.user.String()})
+	created, err := h.parts.organizations.Create(t.Context(), k.user, org.NewOrganization{Name: "Works " + k.user.String()})
 	k.must(err)
-	k.org, k.slug = made.ID, made.Slug
+	k.org, k.slug = created.ID, created.Slug
 	k.key, k.secret, err = h.parts.keys.Create(t.Context(), k.org, k.user, apikey.NewKey{Name: "fleet"})
 	k.must(err)
 	p, err := h.parts.profiles.Create(t.Context(), k.org, k.user, profile.Draft{Fields: profile.Fields{Name: "P", BrowserVersion: 156}})

@@ -86,7 +86,7 @@ func (l *lifecycle) organization() (orgID string) {
 	keys := "/v1/organizations/" + orgID + "/api-keys"
 	created := l.do("POST", keys, `{"name": "fleet"}`, "Idempotency-Key", "fifteen")
 	l.secret("first organization key", created.text("key"))
-	rotated := l.do("POST", keys+"/"+created.in("apiKey").text("id")+"/rotate", `{}`, "Idempotency-Key", "sixteen")
+	rotated := l.do("POST", keys+"/"+created.object("apiKey").text("id")+"/rotate", `{}`, "Idempotency-Key", "sixteen")
 	l.key = l.secret("second organization key", rotated.text("key"))
 	l.hashed = append(l.hashed, "first organization key", "second organization key")
 
@@ -123,7 +123,7 @@ func (l *lifecycle) workers() {
 	worker := `"machineId": "worker-1", "bootId": "` + boot + `", "sessionId": "`
 	// The stored answer contains the proxy password and the key of the client certificate.
 	granted := l.do("POST", "/v1/license/authorize", `{`+worker+session+`", "profileId": "`+id+`"}`, "Idempotency-Key", "seven")
-	l.must(strings.Contains(fmt.Sprint(granted.in("profileConfig")["clientCertificates"]), l.secrets["key of the second client certificate"]),
+	l.must(strings.Contains(fmt.Sprint(granted.object("profileConfig")["clientCertificates"]), l.secrets["key of the second client certificate"]),
 		"the worker does not get the key of the client certificate")
 	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
 	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
@@ -172,7 +172,7 @@ var mailToken = regexp.MustCompile(`#token=([A-Za-z0-9_-]{43})\b`)
 // deliver sends the queued mail and records the tokens in it. It returns their number.
 func (l *lifecycle) deliver() (tokens int) {
 	l.t.Helper()
-	from := len(l.mailbox.mails)
+	start := len(l.mailbox.mails)
 	ctx, stop := context.WithCancel(l.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { l.env.parts.outbox.Run(ctx) })
@@ -183,7 +183,7 @@ func (l *lifecycle) deliver() (tokens int) {
 	})
 	stop()
 	running.Wait()
-	for _, m := range l.mailbox.mails[from:] {
+	for _, m := range l.mailbox.mails[start:] {
 		if found := mailToken.FindStringSubmatch(m.Text); found != nil {
 			l.secret("token mailed to "+m.To+" to "+m.Subject, found[1])
 			tokens++
@@ -227,7 +227,7 @@ func (l *lifecycle) must(ok bool, message string) {
 type data map[string]any
 
 func (d data) text(name string) string { s, _ := d[name].(string); return s }
-func (d data) in(name string) data     { m, _ := d[name].(map[string]any); return m }
+func (d data) object(name string) data { m, _ := d[name].(map[string]any); return m }
 
 // do sends a request as the signed-in user or as a worker, depending on the path.
 func (l *lifecycle) do(method, path, body string, headers ...string) data {

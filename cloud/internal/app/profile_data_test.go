@@ -25,7 +25,7 @@ func TestDeleteOrganization_ReleasesProfileData(t *testing.T) {
 		k.must(err)
 		return name
 	}
-	of, other := directory(gone), directory(kept)
+	own, other := directory(gone), directory(kept)
 	deleted := func(name string) bool {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url+"/v1/profile-data/"+name+"/deleted", nil)
@@ -39,11 +39,11 @@ func TestDeleteOrganization_ReleasesProfileData(t *testing.T) {
 		}
 		return strings.Contains(string(text), `"deleted":true`)
 	}
-	if deleted(of) || deleted(other) {
+	if deleted(own) || deleted(other) {
 		t.Error("data of an organization that exists is called deleted")
 	}
 	gone.must(h.parts.organizations.Delete(t.Context(), gone.org, gone.user, gone.slug))
-	if !deleted(of) || deleted(other) {
-		t.Errorf("after the end of one organization: %t and %t", deleted(of), deleted(other))
+	if !deleted(own) || deleted(other) {
+		t.Errorf("after the end of one organization: %t and %t", deleted(own), deleted(other))
 	}
 }

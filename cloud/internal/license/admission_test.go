@@ -45,12 +45,12 @@ func (h *fixture) key() uuid.UUID {
 // profileStub implements license.Profiles with fixed launch configurations.
 type profileStub struct {
 	configs map[uuid.UUID]string
-	asked   int
+	calls   int
 }
 
 // Prepare implements license.Profiles.
 func (p *profileStub) Prepare(_ context.Context, _ uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]license.Prepared, error) {
-	p.asked++
+	p.calls++
 	all := map[uuid.UUID]license.Prepared{}
 	for _, id := range ids {
 		if config, ok := p.configs[id]; ok {
@@ -193,12 +193,12 @@ func TestAuthorize_FailsWhenKeyCheckFails(t *testing.T) {
 func TestAuthorize_ReturnsProfileConfig(t *testing.T) {
 	const each = 25
 	h := newFixture(t, -1)
-	one, two, missing := id(), id(), id()
-	configs := map[uuid.UUID]string{one: "one", two: "two"}
+	first, second, missing := id(), id(), id()
+	configs := map[uuid.UUID]string{first: "one", second: "two"}
 	s := h.serviceWithChecks(nil, &profileStub{configs: configs})
 	var group sync.WaitGroup
 	for range each {
-		for _, profile := range []*uuid.UUID{&one, &two, &missing, {}, nil} {
+		for _, profile := range []*uuid.UUID{&first, &second, &missing, {}, nil} {
 			group.Go(func() {
 				req := h.request(id())
 				req.ProfileID = profile
@@ -238,8 +238,8 @@ func TestAuthorize_MissingProfileTakesNoSlot(t *testing.T) {
 			t.Fatalf("got %+v, %v, want %v", grant, err, allowed)
 		}
 	}
-	asked := profiles.asked
-	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed || profiles.asked != asked {
-		t.Errorf("at the limit: got %+v, %v, %d calls of Prepare", grant, err, profiles.asked-asked)
+	calls := profiles.calls
+	if grant, err := s.Authorize(t.Context(), req); err != nil || grant.Allowed || profiles.calls != calls {
+		t.Errorf("at the limit: got %+v, %v, %d calls of Prepare", grant, err, profiles.calls-calls)
 	}
 }

@@ -34,13 +34,13 @@ func TestEnd_FirstReportStands(t *testing.T) {
 	report.StartedAt = time.Now().Add(-time.Hour)
 	h.mustStart(report)
 	ending := h.endReport(report.SessionID)
-	at := time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
-	ending.Status, ending.EndReason, ending.EndedAt = license.Exited, license.Crash, &at
+	endedAt := time.Now().Add(-time.Minute).Truncate(time.Microsecond).UTC()
+	ending.Status, ending.EndReason, ending.EndedAt = license.Exited, license.Crash, &endedAt
 	first, err := h.End(t.Context(), ending)
-	if err != nil || *first.Status != license.Exited || *first.EndReason != license.Crash || !first.EndedAt.Equal(at) || first.SlotID == nil {
+	if err != nil || *first.Status != license.Exited || *first.EndReason != license.Crash || !first.EndedAt.Equal(endedAt) || first.SlotID == nil {
 		t.Errorf("got %+v, %v", first, err)
 	}
-	if second := h.mustEnd(report.SessionID); *second.EndReason != license.Crash || !second.EndedAt.Equal(at) {
+	if second := h.mustEnd(report.SessionID); *second.EndReason != license.Crash || !second.EndedAt.Equal(endedAt) {
 		t.Errorf("the second report answers %+v", second)
 	}
 }
@@ -75,8 +75,8 @@ func TestEnd_ClampsEndedAt(t *testing.T) {
 			session := h.authorize()
 			started := h.mustStart(h.startReport(session)).StartedAt
 			ending := h.endReport(session)
-			at := time.Now().Add(by)
-			ending.EndedAt = &at
+			endedAt := time.Now().Add(by)
+			ending.EndedAt = &endedAt
 			got, err := h.End(t.Context(), ending)
 			if err != nil || got.EndedAt.Before(*started) || got.EndedAt.After(time.Now().Add(time.Minute)) {
 				t.Errorf("started at %v, ended at %v, %v", started, got.EndedAt, err)

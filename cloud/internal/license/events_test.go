@@ -267,7 +267,7 @@ func TestEvents_FiltersWithinOrganization(t *testing.T) {
 	h.exec(`INSERT INTO organizations (id, name, slug, created_at) VALUES ($1, 'Other', 'other', now())`, other)
 	h.exec(`INSERT INTO license_events (organization_id, kind) VALUES ($1, 'refused')`, other)
 	all := h.events(license.EventFilter{})
-	at := time.Date(2026, 11, 21, 14, 1, 0, 0, time.UTC)
+	moment := time.Date(2026, 11, 21, 14, 1, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
 		filter license.EventFilter
 		want   []license.Event
@@ -276,9 +276,9 @@ func TestEvents_FiltersWithinOrganization(t *testing.T) {
 		"kind":     {license.EventFilter{Kind: new(license.LapsedSlot)}, all[1:2]},
 		"machine":  {license.EventFilter{MachineID: new("worker-3")}, all[:1]},
 		"session":  {license.EventFilter{SessionID: all[2].SessionID}, all[2:]},
-		"from":     {license.EventFilter{From: &at}, all[:2]},
-		"to":       {license.EventFilter{To: &at}, all[2:]},
-		"together": {license.EventFilter{Kind: new(license.Refused), From: &at}, all[:1]},
+		"from":     {license.EventFilter{From: &moment}, all[:2]},
+		"to":       {license.EventFilter{To: &moment}, all[2:]},
+		"together": {license.EventFilter{Kind: new(license.Refused), From: &moment}, all[:1]},
 	} {
 		if diff := cmp.Diff(test.want, h.events(test.filter)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

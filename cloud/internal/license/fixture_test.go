@@ -76,11 +76,11 @@ func (h *fixture) replicaWithBatchDB(db, together *sqlx.DB) *license.Service {
 
 func (h *fixture) setLimit(limit int) {
 	h.t.Helper()
-	var to *int
+	var newLimit *int
 	if limit >= 0 {
-		to = &limit
+		newLimit = &limit
 	}
-	h.inTx(func(tx *sqlx.Tx) error { return h.SetLimit(h.t.Context(), tx, h.org, to) })
+	h.inTx(func(tx *sqlx.Tx) error { return h.SetLimit(h.t.Context(), tx, h.org, newLimit) })
 }
 
 func (h *fixture) inTx(fn func(*sqlx.Tx) error) {

@@ -66,33 +66,33 @@ func noonOfYesterday() time.Time {
 func TestHistory_CountsSlotsOfEachStep(t *testing.T) {
 	h := newFixture(t, 7)
 	noon := noonOfYesterday()
-	at := func(minute int) *time.Time { return new(noon.Add(time.Duration(minute) * time.Minute)) }
-	h.pastSlot(*at(-60), at(-60), at(0))    // ends as the series begins
-	h.pastSlot(*at(-60), at(-50), at(10))   // across the first step
-	h.pastSlot(*at(-60), at(-50), at(1000)) // across all
-	h.pastSlot(*at(0), at(5), at(20))       // starts with the series
-	h.pastSlot(*at(21), nil, at(23))        // never starts
-	h.pastSlot(*at(25), at(25), at(26))     // within one step
-	h.pastSlot(*at(27), at(90), at(30))     // the worker's clock was ahead
-	h.pastSlot(*at(30), at(31), at(60))     // takes over
-	h.pastSlot(*at(44), at(46), at(50))     // starts in the next step
-	h.pastSlot(*at(60), at(60), at(61))     // after the end
+	minutesFromNoon := func(minute int) *time.Time { return new(noon.Add(time.Duration(minute) * time.Minute)) }
+	h.pastSlot(*minutesFromNoon(-60), minutesFromNoon(-60), minutesFromNoon(0))    // ends as the series begins
+	h.pastSlot(*minutesFromNoon(-60), minutesFromNoon(-50), minutesFromNoon(10))   // across the first step
+	h.pastSlot(*minutesFromNoon(-60), minutesFromNoon(-50), minutesFromNoon(1000)) // across all
+	h.pastSlot(*minutesFromNoon(0), minutesFromNoon(5), minutesFromNoon(20))       // starts with the series
+	h.pastSlot(*minutesFromNoon(21), nil, minutesFromNoon(23))                     // never starts
+	h.pastSlot(*minutesFromNoon(25), minutesFromNoon(25), minutesFromNoon(26))     // within one step
+	h.pastSlot(*minutesFromNoon(27), minutesFromNoon(90), minutesFromNoon(30))     // the worker's clock was ahead
+	h.pastSlot(*minutesFromNoon(30), minutesFromNoon(31), minutesFromNoon(60))     // takes over
+	h.pastSlot(*minutesFromNoon(44), minutesFromNoon(46), minutesFromNoon(50))     // starts in the next step
+	h.pastSlot(*minutesFromNoon(60), minutesFromNoon(60), minutesFromNoon(61))     // after the end
 	other := h.org
 	h.newOrganization(1)
-	h.pastSlot(*at(0), at(0), at(60)) // of another organization
+	h.pastSlot(*minutesFromNoon(0), minutesFromNoon(0), minutesFromNoon(60)) // of another organization
 	h.org = other
 	for _, e := range []struct {
 		minute, count int
 	}{{0, 2}, {14, 1}, {45, 40}, {60, 5}, {-1, 5}} {
-		h.exec(`INSERT INTO license_events (organization_id, kind, at, count) VALUES ($1, 'refused', $2, $3)`, h.org, at(e.minute), e.count)
+		h.exec(`INSERT INTO license_events (organization_id, kind, at, count) VALUES ($1, 'refused', $2, $3)`, h.org, minutesFromNoon(e.minute), e.count)
 	}
 	for _, e := range []struct {
 		minute        int
 		previous, now *int
 	}{{-100, new(1), new(2)}, {15, new(2), nil}, {29, nil, new(5)}, {45, new(5), new(6)}, {100, new(6), new(7)}} {
-		h.exec(`INSERT INTO license_events (organization_id, kind, at, previous, max_slots) VALUES ($1, 'limitChanged', $2, $3, $4)`, h.org, at(e.minute), e.previous, e.now)
+		h.exec(`INSERT INTO license_events (organization_id, kind, at, previous, max_slots) VALUES ($1, 'limitChanged', $2, $3, $4)`, h.org, minutesFromNoon(e.minute), e.previous, e.now)
 	}
-	got := h.history(license.HistoryRequest{From: at(3), To: at(60)})
+	got := h.history(license.HistoryRequest{From: minutesFromNoon(3), To: minutesFromNoon(60)})
 	want := []string{
 		"12:00 2+0 max 3/2 refused 3",
 		"12:15 1+1 max 2/5 refused 0",
@@ -222,12 +222,12 @@ func TestHistory_ReadsNoHistoryOutsideRange(t *testing.T) {
 	defer s.Close()
 	best := time.Hour
 	for range 5 {
-		begun := time.Now()
+		start := time.Now()
 		got, err := s.History(t.Context(), org, license.HistoryRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		best = min(best, time.Since(begun))
+		best = min(best, time.Since(start))
 		if p := got.Points[50]; p.Running != 69 && p.Running != 70 || p.Refused < 9 {
 			t.Fatalf("got %+v", p)
 		}

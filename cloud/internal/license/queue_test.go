@@ -241,15 +241,15 @@ func TestAuthorize_WaitsForAProfile(t *testing.T) {
 func TestAuthorize_LaunchWithSpecWaitsInTheQueue(t *testing.T) {
 	h := newFixture(t, 1)
 	session := h.authorize()
-	var made int
+	var created int
 	answer := h.queueUp(t.Context(), h.Service, func(req *license.Request) {
 		req.ProfileID = nil
-		req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { made++; return h.profile, nil }
+		req.NewProfile = func(context.Context, *sqlx.Tx) (uuid.UUID, error) { created++; return h.profile, nil }
 	})
 	h.mustEnd(session)
 	h.mustBeServed(answer)
-	if made != 1 {
-		t.Errorf("%d profiles made, want 1", made)
+	if created != 1 {
+		t.Errorf("%d profiles made, want 1", created)
 	}
 }
 

@@ -200,14 +200,14 @@ func TestRace13_KeyRevokedInFlight(t *testing.T) {
 	if err := <-admitted; err != nil {
 		t.Errorf("accepted requests: %v", err)
 	}
-	of := func(key uuid.UUID) int {
+	slots := func(key uuid.UUID) int {
 		return query[int](h, `SELECT count(*) FROM license_slots WHERE key_id = $1 AND released_at IS NULL`, key)
 	}
-	if want := 1 + int(granted.Load()); of(key) != want || of(other) != 12 || h.inUse() != want+12 {
-		t.Errorf("%d slots of the key, want %d; %d of the other; %d counted", of(key), want, of(other), h.inUse())
+	if want := 1 + int(granted.Load()); slots(key) != want || slots(other) != 12 || h.inUse() != want+12 {
+		t.Errorf("%d slots of the key, want %d; %d of the other; %d counted", slots(key), want, slots(other), h.inUse())
 	}
 	h.exec(`UPDATE license_slots SET lease_until = now() WHERE key_id = $1`, key) // no worker can report them
-	if h.mustReclaim(); of(key) != 0 || h.inUse() != 12 {
-		t.Errorf("%d slots are left of the key, %d counted", of(key), h.inUse())
+	if h.mustReclaim(); slots(key) != 0 || h.inUse() != 12 {
+		t.Errorf("%d slots are left of the key, %d counted", slots(key), h.inUse())
 	}
 }

@@ -50,11 +50,11 @@ func (h *fixture) calls(s *license.Service, running, reserved uuid.UUID) map[str
 	}
 	newMachine := h.heartbeat(running)
 	newMachine.MachineID, newMachine.BootID = "worker-2", id()
-	made := newProfileFunc(h, nil)
+	newProfile := newProfileFunc(h, nil)
 	return map[string]func() error{
 		"authorize":                  authorize(nil),
 		"authorize again":            authorize(func(req *license.Request) { req.SessionID = reserved }),
-		"authorize a spec":           authorize(func(req *license.Request) { req.ProfileID, req.NewProfile = nil, made }),
+		"authorize a spec":           authorize(func(req *license.Request) { req.ProfileID, req.NewProfile = nil, newProfile }),
 		"start":                      start(reserved),
 		"start without a slot":       start(id()),
 		"heartbeat":                  beat(h.heartbeat(running)),

@@ -51,21 +51,21 @@ func TestRace01_ParallelAuthorizesAtLastSlotOverThreeReplicas(t *testing.T) {
 }
 
 func TestRace02_AuthorizeDuringLimitChange(t *testing.T) {
-	for name, test := range map[string]struct{ from, to, allowed int }{
-		"lowered to the usage": {from: 4, to: 1, allowed: 0},
-		"lowered":              {from: 6, to: 3, allowed: 2},
-		"raised":               {from: 2, to: 4, allowed: 3},
-		"taken away":           {from: 2, to: -1, allowed: 5},
+	for name, test := range map[string]struct{ before, after, allowed int }{
+		"lowered to the usage": {before: 4, after: 1, allowed: 0},
+		"lowered":              {before: 6, after: 3, allowed: 2},
+		"raised":               {before: 2, after: 4, allowed: 3},
+		"taken away":           {before: 2, after: -1, allowed: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newFixture(t, test.from)
+			h := newFixture(t, test.before)
 			h.start()
-			var to *int
-			if test.to >= 0 {
-				to = &test.to
+			var newLimit *int
+			if test.after >= 0 {
+				newLimit = &test.after
 			}
 			commit := h.holdLocks(func(tx *sqlx.Tx) {
-				if err := h.SetLimit(t.Context(), tx, h.org, to); err != nil {
+				if err := h.SetLimit(t.Context(), tx, h.org, newLimit); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -79,7 +79,7 @@ func TestRace02_AuthorizeDuringLimitChange(t *testing.T) {
 			allowed := 0
 			for _, answer := range answers {
 				v := <-answer
-				if v.err != nil || (v.grant.Limit == nil) != (to == nil) || to != nil && *v.grant.Limit != *to {
+				if v.err != nil || (v.grant.Limit == nil) != (newLimit == nil) || newLimit != nil && *v.grant.Limit != *newLimit {
 					t.Errorf("got %+v, %v", v.grant, v.err)
 				}
 				if v.grant.Allowed {

@@ -138,30 +138,30 @@ func TestEnd_BatchAnswersEachSeparately(t *testing.T) {
 	h.mustEnd(ended)
 	h.age(lapsed, 7*time.Hour)
 	h.mustReclaim()
-	of := func(session uuid.UUID, reason license.EndReason) license.EndReport {
+	report := func(session uuid.UUID, reason license.EndReason) license.EndReport {
 		report := h.endReport(session)
 		report.EndReason = reason
 		return report
 	}
-	wrong := of(foreign, license.Idle)
+	wrong := report(foreign, license.Idle)
 	wrong.ProfileID = id()
-	otherProfile := of(unheard, license.Drain)
+	otherProfile := report(unheard, license.Drain)
 	otherProfile.ProfileID = id()
 	tests := []struct {
 		report  license.EndReport
 		reason  license.EndReason // of the answer; "" means NotFound
 		hasSlot bool
 	}{
-		{of(first, license.Idle), license.Idle, true}, // runs alone
-		{of(twice, license.Crash), license.Crash, true},
-		{of(twice, license.Idle), license.Crash, true},
-		{of(failed, ""), license.Unknown, true},
-		{of(ended, license.Idle), license.Unknown, true},
-		{of(lapsed, license.MaxDuration), license.MaxDuration, true},
+		{report(first, license.Idle), license.Idle, true}, // runs alone
+		{report(twice, license.Crash), license.Crash, true},
+		{report(twice, license.Idle), license.Crash, true},
+		{report(failed, ""), license.Unknown, true},
+		{report(ended, license.Idle), license.Unknown, true},
+		{report(lapsed, license.MaxDuration), license.MaxDuration, true},
 		{wrong, "", false},
-		{of(unheard, license.Crash), license.Crash, false},
+		{report(unheard, license.Crash), license.Crash, false},
 		{otherProfile, "", false},
-		{of(unheard, license.Idle), license.Crash, false},
+		{report(unheard, license.Idle), license.Crash, false},
 	}
 	release := h.lockCounter()
 	var group sync.WaitGroup
@@ -191,10 +191,10 @@ func TestAuthorize_ReleasesSlotOfCancelledCaller(t *testing.T) {
 			h := newFixture(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			release := h.lockCounter()
-			made := newProfileFunc(h, nil)
+			newProfile := newProfileFunc(h, nil)
 			answer := h.authorizeAsync(ctx, h.Service, func(req *license.Request) {
 				if spec {
-					req.ProfileID, req.NewProfile = nil, made
+					req.ProfileID, req.NewProfile = nil, newProfile
 				}
 			})
 			h.awaitBlocked(1)

@@ -115,10 +115,10 @@ func TestStart_WithoutSlotIsRefusedAtLimit(t *testing.T) {
 			h.start()
 			_, err := h.Start(t.Context(), h.startReport(session))
 			wantFault(t, err, fault.PaymentRequired)
-			one := 1
+			limit := 1
 			want := []fault.Detail{{
 				Field: "profileId", Code: fault.Custom, Message: "concurrency_limit",
-				Constraint: map[string]any{"current": 1, "limit": &one},
+				Constraint: map[string]any{"current": 1, "limit": &limit},
 			}}
 			if diff := cmp.Diff(want, fault.From(err).Details); diff != "" {
 				t.Error(diff)
@@ -243,9 +243,9 @@ func TestStart_ObserverFailureRollsBack(t *testing.T) {
 func TestStart_WaitingForLimitChangeUsesNewLimit(t *testing.T) {
 	h := newFixture(t, 2)
 	h.start()
-	one := 1
+	limit := 1
 	commit := h.holdLocks(func(tx *sqlx.Tx) {
-		if err := h.SetLimit(t.Context(), tx, h.org, &one); err != nil {
+		if err := h.SetLimit(t.Context(), tx, h.org, &limit); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -18,9 +18,9 @@ import (
 
 // fakeBrowser is the browser's end of the pipes.
 type fakeBrowser struct {
-	in  *bufio.Reader
-	out *os.File
-	raw *os.File
+	reader *bufio.Reader
+	out    *os.File
+	raw    *os.File
 }
 
 type frame struct {
@@ -46,12 +46,12 @@ func dial(t *testing.T) (*cdp.Conn, *fakeBrowser) {
 		browserIn.Close()
 		browserOut.Close()
 	})
-	return c, &fakeBrowser{in: bufio.NewReader(browserIn), out: browserOut, raw: browserIn}
+	return c, &fakeBrowser{reader: bufio.NewReader(browserIn), out: browserOut, raw: browserIn}
 }
 
 func (p *fakeBrowser) read(t *testing.T) frame {
 	t.Helper()
-	raw, err := p.in.ReadBytes(0)
+	raw, err := p.reader.ReadBytes(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +77,12 @@ func TestCall_ReturnsOwnAnswer(t *testing.T) {
 	c, p := dial(t)
 	const n = 50
 	go func() {
-		var seen []frame
+		var calls []frame
 		for range n {
-			seen = append(seen, p.read(t))
+			calls = append(calls, p.read(t))
 		}
-		for i := len(seen) - 1; i >= 0; i-- {
-			p.send(`{"id":%d,"sessionId":"S","result":{"echo":%s}}`, seen[i].ID, seen[i].Params)
+		for i := len(calls) - 1; i >= 0; i-- {
+			p.send(`{"id":%d,"sessionId":"S","result":{"echo":%s}}`, calls[i].ID, calls[i].Params)
 		}
 	}()
 	var wg sync.WaitGroup
@@ -235,7 +235,7 @@ func TestClose_IsIdempotent(t *testing.T) {
 	default:
 		t.Error("not done")
 	}
-	if _, err := p.in.ReadByte(); !errors.Is(err, io.EOF) {
+	if _, err := p.reader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the browser's input: got %v, want EOF", err)
 	}
 }

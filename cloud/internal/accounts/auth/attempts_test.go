@@ -21,7 +21,7 @@ func wantRetry(t *testing.T, err error, after time.Duration) {
 	}
 }
 
-func at(address string) auth.Client { return auth.Client{Address: address} }
+func clientAt(address string) auth.Client { return auth.Client{Address: address} }
 
 func TestSignIn_AccountPauseGrowsAfterFiveFailures(t *testing.T) {
 	for name, email := range map[string]string{"known": ada.Email, "unknown": "eve@example.com"} {
@@ -30,7 +30,7 @@ func TestSignIn_AccountPauseGrowsAfterFiveFailures(t *testing.T) {
 			f.signUp(t)
 			// A different client each time, so that only the account is limited.
 			attempt := func(i int) error {
-				_, err := f.SignIn(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), email, "not the password")
+				_, err := f.SignIn(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), email, "not the password")
 				return err
 			}
 			for i := range 5 {
@@ -56,13 +56,13 @@ func TestSignIn_RefusesCorrectPasswordDuringPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 5 {
-		_, err := f.SignIn(t.Context(), at("198.51.100.1"), ada.Email, "not the password")
+		_, err := f.SignIn(t.Context(), clientAt("198.51.100.1"), ada.Email, "not the password")
 		wantKind(t, err, fault.Unauthenticated)
 	}
-	_, err := f.SignIn(t.Context(), at("198.51.100.2"), ada.Email, ada.Password)
+	_, err := f.SignIn(t.Context(), clientAt("198.51.100.2"), ada.Email, ada.Password)
 	wantRetry(t, err, 30*time.Second)
 	f.clock.Advance(30 * time.Second)
-	if _, err := f.SignIn(t.Context(), at("198.51.100.2"), ada.Email, ada.Password); err != nil {
+	if _, err := f.SignIn(t.Context(), clientAt("198.51.100.2"), ada.Email, ada.Password); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestClient_PausesAfterTwentyFailures(t *testing.T) {
 			f := newFixture(t)
 			f.signUp(t)
 			for i := range 20 {
-				client := at(addresses[i%2])
+				client := clientAt(addresses[i%2])
 				switch i % 3 {
 				case 0:
 					_, err := f.SignIn(t.Context(), client, fmt.Sprintf("%d@example.com", i), "not the password")
@@ -122,11 +122,11 @@ func TestClient_PausesAfterTwentyFailures(t *testing.T) {
 					wantKind(t, f.ResetPassword(t.Context(), client, "wrong", "another password"), fault.Validation)
 				}
 			}
-			client := at(addresses[0])
+			client := clientAt(addresses[0])
 			_, err := f.SignIn(t.Context(), client, ada.Email, ada.Password)
 			wantRetry(t, err, 30*time.Second)
 			wantRetry(t, f.VerifyEmail(t.Context(), client, f.last(t, verifySubject)), 30*time.Second)
-			if _, err := f.SignIn(t.Context(), at("2001:db8:1:3::1"), ada.Email, ada.Password); err != nil {
+			if _, err := f.SignIn(t.Context(), clientAt("2001:db8:1:3::1"), ada.Email, ada.Password); err != nil {
 				t.Errorf("from another client: %v", err)
 			}
 			f.clock.Advance(30 * time.Second)
@@ -168,7 +168,7 @@ func TestSignIn_ConcurrentGuessesAreLimited(t *testing.T) {
 			return err
 		})
 	}
-	anywhere := func(i int) auth.Client { return at(fmt.Sprintf("198.51.100.%d", i)) }
+	anywhere := func(i int) auth.Client { return clientAt(fmt.Sprintf("198.51.100.%d", i)) }
 	got := guess(anywhere, func(int) string { return ada.Email })
 	if got[fault.Unauthenticated] != 5 || got[fault.RateLimited] != 27 {
 		t.Errorf("at one account: %v, want 5 answers and 27 refusals", got)
@@ -209,7 +209,7 @@ func TestSignUp_LimitsAccountsPerClient(t *testing.T) {
 	f.clock.Advance(50*time.Minute - time.Second)
 	_, err = f.SignUp(t.Context(), home, n)
 	wantRetry(t, err, time.Second)
-	if _, err := f.SignUp(t.Context(), at("198.51.100.1"), n); err != nil {
+	if _, err := f.SignUp(t.Context(), clientAt("198.51.100.1"), n); err != nil {
 		t.Errorf("from another client: %v", err)
 	}
 	f.clock.Advance(time.Second)

@@ -221,16 +221,16 @@ func TestSignIn_RestoresLastOrganization(t *testing.T) {
 
 func TestActivate_AffectsOnlyThisSession(t *testing.T) {
 	f := newFixture(t)
-	one := f.signUp(t)
-	orgID, other := f.organization(t, one.User.ID), f.organization(t, one.User.ID)
+	account := f.signUp(t)
+	orgID, other := f.organization(t, account.User.ID), f.organization(t, account.User.ID)
 	two := f.signIn(t)
-	if err := f.Activate(t.Context(), one.Token, orgID); err != nil {
+	if err := f.Activate(t.Context(), account.Token, orgID); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Activate(t.Context(), two.Token, other); err != nil {
 		t.Fatal(err)
 	}
-	for token, want := range map[string]uuid.UUID{one.Token: orgID, two.Token: other} {
+	for token, want := range map[string]uuid.UUID{account.Token: orgID, two.Token: other} {
 		caller, err := f.Authenticate(t.Context(), token)
 		if err != nil {
 			t.Fatal(err)
@@ -239,12 +239,12 @@ func TestActivate_AffectsOnlyThisSession(t *testing.T) {
 			t.Error("the caller's session has no id")
 		}
 		caller.SessionID = uuid.Nil
-		if diff := cmp.Diff(auth.Caller{UserID: one.User.ID, Session: token, ActiveOrgID: want}, caller); diff != "" {
+		if diff := cmp.Diff(auth.Caller{UserID: account.User.ID, Session: token, ActiveOrgID: want}, caller); diff != "" {
 			t.Errorf("caller (-want +got):\n%s", diff)
 		}
 	}
-	f.members[one.User.ID] = nil
-	session, err := f.Session(t.Context(), one.Token)
+	f.members[account.User.ID] = nil
+	session, err := f.Session(t.Context(), account.Token)
 	if err != nil || session.ActiveOrgID != uuid.Nil {
 		t.Errorf("after leaving: active %v, %v; want none", session.ActiveOrgID, err)
 	}

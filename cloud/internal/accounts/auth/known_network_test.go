@@ -17,7 +17,7 @@ func (f fixture) besiege(t *testing.T, email string) {
 	t.Helper()
 	var err error
 	for i := range 6 {
-		_, err = f.SignIn(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), email, "not the password")
+		_, err = f.SignIn(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), email, "not the password")
 	}
 	wantKind(t, err, fault.RateLimited)
 }
@@ -29,7 +29,7 @@ func TestKnownNetwork_SignInSucceedsDuringPause(t *testing.T) {
 	f.signUp(t)
 	answered := 0
 	for second := 0; second < 4*3600; second += 10 {
-		_, err := f.SignIn(t.Context(), at(fmt.Sprintf("198.51.%d.%d", second/10/256, second/10%256)), ada.Email, "not the password")
+		_, err := f.SignIn(t.Context(), clientAt(fmt.Sprintf("198.51.%d.%d", second/10/256, second/10%256)), ada.Email, "not the password")
 		if fault.Is(err, fault.Unauthenticated) {
 			answered++
 		}
@@ -59,7 +59,7 @@ func TestKnownNetwork_GuessesAreLimited(t *testing.T) {
 	_, err = f.SignIn(t.Context(), home, ada.Email, ada.Password)
 	wantRetry(t, err, time.Second)
 	f.clock.Advance(time.Second) // the pause of the address ends, too; an attacker uses its next attempt
-	_, err = f.SignIn(t.Context(), at("198.51.100.9"), ada.Email, "not the password")
+	_, err = f.SignIn(t.Context(), clientAt("198.51.100.9"), ada.Email, "not the password")
 	wantKind(t, err, fault.Unauthenticated)
 	_, err = f.SignIn(t.Context(), home, ada.Email, "not the password")
 	wantRetry(t, err, time.Minute)
@@ -83,13 +83,13 @@ func TestKnownNetwork_WrongPasswordAnswersAsElsewhere(t *testing.T) {
 	for seed := range uint64(4) {
 		answers := map[string][]string{}
 		for who, prepare := range map[string]func(f fixture){
-			"at home": owner(home), "at home elsewhere": owner(at("192.0.2.1")), "nobody": func(fixture) {},
+			"at home": owner(home), "at home elsewhere": owner(clientAt("192.0.2.1")), "nobody": func(fixture) {},
 		} {
 			f, dice := newFixture(t), rand.New(rand.NewPCG(seed, 0))
 			prepare(f)
 			for range 60 {
 				f.clock.Advance(time.Duration(dice.IntN(40)) * time.Second)
-				client := []auth.Client{home, at("198.51.100.1"), at("198.51.100.2")}[dice.IntN(3)]
+				client := []auth.Client{home, clientAt("198.51.100.1"), clientAt("198.51.100.2")}[dice.IntN(3)]
 				_, err := f.SignIn(t.Context(), client, ada.Email, "not the password")
 				answers[who] = append(answers[who], fmt.Sprintf("%v %v", err, fault.From(err).RetryAfter))
 			}
@@ -110,13 +110,13 @@ func TestKnownNetwork_SignInKeepsOtherFailures(t *testing.T) {
 		_, err := f.SignIn(t.Context(), client, ada.Email, "not the password")
 		wantKind(t, err, fault.Unauthenticated)
 	}
-	fail(at("198.51.100.1"))
+	fail(clientAt("198.51.100.1"))
 	fail(home)
 	f.signIn(t)
 	for range 3 {
-		fail(at("198.51.100.2"))
+		fail(clientAt("198.51.100.2"))
 	}
-	_, err := f.SignIn(t.Context(), at("198.51.100.3"), ada.Email, ada.Password)
+	_, err := f.SignIn(t.Context(), clientAt("198.51.100.3"), ada.Email, ada.Password)
 	wantRetry(t, err, 30*time.Second)
 }
 
@@ -146,7 +146,7 @@ func TestKnownNetwork_ExpiresThirtyDaysAfterLastSignIn(t *testing.T) {
 func TestKnownNetwork_AddedByPasswordReset(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
-	away := at("192.0.2.1")
+	away := clientAt("192.0.2.1")
 	f.besiege(t, ada.Email)
 	_, err := f.SignIn(t.Context(), away, ada.Email, ada.Password)
 	wantKind(t, err, fault.RateLimited)
@@ -166,7 +166,7 @@ func TestChangePassword_NotBlockedByOtherFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.besiege(t, ada.Email)
-	if err := f.ChangePassword(t.Context(), at("192.0.2.1"), caller, ada.Password, another); err != nil {
+	if err := f.ChangePassword(t.Context(), clientAt("192.0.2.1"), caller, ada.Password, another); err != nil {
 		t.Error(err)
 	}
 }

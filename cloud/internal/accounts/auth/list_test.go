@@ -94,12 +94,12 @@ func TestLastSeen_WrittenOncePerMinute(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
 	began := f.clock.Now()
-	for _, step := range []struct{ after, seen time.Duration }{
+	for _, step := range []struct{ after, lastSeen time.Duration }{
 		{time.Minute - time.Microsecond, 0}, {time.Microsecond, time.Minute}, {30 * time.Second, time.Minute}, {31 * time.Second, 121 * time.Second},
 	} {
 		f.clock.Advance(step.after)
-		if got := f.presences(t, f.caller(t, session))[0].LastSeenAt.Sub(began); got != step.seen {
-			t.Errorf("after %v: last seen at %v, want %v", f.clock.Now().Sub(began), got, step.seen)
+		if got := f.presences(t, f.caller(t, session))[0].LastSeenAt.Sub(began); got != step.lastSeen {
+			t.Errorf("after %v: last seen at %v, want %v", f.clock.Now().Sub(began), got, step.lastSeen)
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// mailbox stores mails in a table, so that a rollback removes them. asked counts the
+// mailbox stores mails in a table, so that a rollback removes them. calls counts the
 // calls of Send.
-type mailbox struct{ asked atomic.Int64 }
+type mailbox struct{ calls atomic.Int64 }
 
-func (m *mailbox) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
-	m.asked.Add(1)
-	_, err := tx.ExecContext(ctx, `INSERT INTO mailbox (recipient, subject, body) VALUES ($1, $2, $3)`, to, subject, text)
+func (m *mailbox) Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error {
+	m.calls.Add(1)
+	_, err := tx.ExecContext(ctx, `INSERT INTO mailbox (recipient, subject, body) VALUES ($1, $2, $3)`, recipient, subject, text)
 	return err
 }
 
@@ -79,14 +79,14 @@ func (f fixture) verified(t *testing.T, session auth.Session) bool {
 func TestSignUp_VerificationLinkWorksOnce(t *testing.T) {
 	f := newFixture(t)
 	session := f.signUp(t)
-	var to, body string
-	if err := f.db.QueryRow(`SELECT recipient, body FROM mailbox`).Scan(&to, &body); err != nil {
+	var recipient, body string
+	if err := f.db.QueryRow(`SELECT recipient, body FROM mailbox`).Scan(&recipient, &body); err != nil {
 		t.Fatal(err)
 	}
 	token := f.last(t, verifySubject)
-	if link := "https://svc.example/account/verify-email#token=" + token; to != "ada@example.com" || strings.Count(body, link) != 1 ||
+	if link := "https://svc.example/account/verify-email#token=" + token; recipient != "ada@example.com" || strings.Count(body, link) != 1 ||
 		strings.Count(body, token) != 1 || strings.Count(body, "http") != 1 || len(token) != 43 {
-		t.Errorf("mail to %s: %s", to, body)
+		t.Errorf("mail to %s: %s", recipient, body)
 	}
 	if session.User.EmailVerifiedAt != nil || f.verified(t, session) {
 		t.Error("the address is verified before the mail was read")
@@ -160,7 +160,7 @@ func TestSendVerification_RateLimitedPerUser(t *testing.T) {
 
 func TestSpendInvitation_RateLimits(t *testing.T) {
 	f := newFixture(t)
-	one, other, email := uuid.New(), uuid.New(), func(i int) string { return fmt.Sprintf("%d@example.com", i) }
+	orgID, other, email := uuid.New(), uuid.New(), func(i int) string { return fmt.Sprintf("%d@example.com", i) }
 	for name, c := range map[string]struct {
 		free       int
 		invitation func(i int) (orgID, inviterID uuid.UUID, email string)
@@ -168,7 +168,7 @@ func TestSpendInvitation_RateLimits(t *testing.T) {
 		"one address, in any case": {free: 5, invitation: func(i int) (uuid.UUID, uuid.UUID, string) {
 			return uuid.New(), uuid.New(), []string{"eve@example.com", "EVE@example.com"}[i%2]
 		}},
-		"one organization": {free: 100, invitation: func(i int) (uuid.UUID, uuid.UUID, string) { return one, uuid.New(), email(i) }},
+		"one organization": {free: 100, invitation: func(i int) (uuid.UUID, uuid.UUID, string) { return orgID, uuid.New(), email(i) }},
 		"one inviter":      {free: 100, invitation: func(i int) (uuid.UUID, uuid.UUID, string) { return uuid.New(), other, email(1000 + i) }},
 	} {
 		t.Run(name, func(t *testing.T) {

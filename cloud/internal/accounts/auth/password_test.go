@@ -71,12 +71,12 @@ func TestSignIn_RefusalsTakeConstantWork(t *testing.T) {
 	}
 	for _, email := range []string{ada.Email, "eve@example.com"} {
 		for range 5 {
-			attempt(at("198.51.100.1"), email, "not the password", fault.Unauthenticated)
+			attempt(clientAt("198.51.100.1"), email, "not the password", fault.Unauthenticated)
 		}
-		for _, client := range []auth.Client{home, at("198.51.100.2")} {
+		for _, client := range []auth.Client{home, clientAt("198.51.100.2")} {
 			attempt(client, email, "not the password", fault.RateLimited)
 		}
-		attempt(at("198.51.100.2"), email, ada.Password, fault.RateLimited)
+		attempt(clientAt("198.51.100.2"), email, ada.Password, fault.RateLimited)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestSignIn_PausedClientCostsNoHashing(t *testing.T) {
 			t.Errorf("refused %s: allocated %d MiB, want none", name, took)
 		}
 	}
-	took = allocated(func() { err = f.ResetPassword(t.Context(), at("198.51.100.1"), "wrong", another) })
+	took = allocated(func() { err = f.ResetPassword(t.Context(), clientAt("198.51.100.1"), "wrong", another) })
 	wantKind(t, err, fault.Validation)
 	if took > 1 {
 		t.Errorf("refused token: allocated %d MiB, want none", took)
@@ -161,7 +161,7 @@ func TestNetworkLock_IsPerNetwork(t *testing.T) {
 	if _, err := f.SignIn(ctx, home, "eve@example.com", "not the password"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("from the same network: %v, want the context's error", err)
 	}
-	_, err := f.SignIn(t.Context(), at("198.51.100.1"), "eve@example.com", "not the password")
+	_, err := f.SignIn(t.Context(), clientAt("198.51.100.1"), "eve@example.com", "not the password")
 	wantKind(t, err, fault.Unauthenticated)
 	close(slow.resume)
 	under.Wait()

@@ -58,7 +58,7 @@ func TestResetPassword_EndsAccountPause(t *testing.T) {
 	f := newFixture(t)
 	f.signUp(t)
 	for range 5 {
-		_, err := f.SignIn(t.Context(), at("198.51.100.1"), ada.Email, "not the password")
+		_, err := f.SignIn(t.Context(), clientAt("198.51.100.1"), ada.Email, "not the password")
 		wantKind(t, err, fault.Unauthenticated)
 	}
 	if err := f.ResetPassword(t.Context(), home, f.forgot(t), another); err != nil {
@@ -87,7 +87,7 @@ func TestResetToken_UsedOnceConcurrently(t *testing.T) {
 	f.signUp(t)
 	token, other := f.forgot(t), f.forgot(t)
 	got := outcomes(func(i int) error {
-		return f.ResetPassword(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), []string{token, other}[i%2], another)
+		return f.ResetPassword(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), []string{token, other}[i%2], another)
 	})
 	if got[-1] != 1 || got[fault.Validation] != 31 {
 		t.Errorf("%v, want one reset and 31 refusals", got)
@@ -100,13 +100,13 @@ func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	f := newFixture(t)
 	f.db.SetMaxOpenConns(1) // the connection whose statistics are flushed
 	f.signUp(t)
-	written := func(email string) (asked int64, tuples int64) {
+	written := func(email string) (calls int64, tuples int64) {
 		t.Helper()
-		before, was := f.mail.asked.Load(), f.written(t)
+		before, was := f.mail.calls.Load(), f.written(t)
 		if err := f.RequestReset(t.Context(), home, email); err != nil {
 			t.Fatal(err)
 		}
-		return f.mail.asked.Load() - before, f.written(t) - was
+		return f.mail.calls.Load() - before, f.written(t) - was
 	}
 	knownMails, knownRows := written(ada.Email)
 	mails, rows := written("eve@example.com")
@@ -122,13 +122,13 @@ func TestRequestReset_AnswersAlikeForUnknownAddress(t *testing.T) {
 	}
 	for i := range 4 {
 		for _, email := range []string{ada.Email, "eve@example.com"} {
-			if err := f.RequestReset(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), email); err != nil {
+			if err := f.RequestReset(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), email); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	wantRetry(t, f.RequestReset(t.Context(), at("198.51.100.9"), ada.Email), 30*time.Second)
-	wantRetry(t, f.RequestReset(t.Context(), at("198.51.100.9"), "eve@example.com"), 30*time.Second)
+	wantRetry(t, f.RequestReset(t.Context(), clientAt("198.51.100.9"), ada.Email), 30*time.Second)
+	wantRetry(t, f.RequestReset(t.Context(), clientAt("198.51.100.9"), "eve@example.com"), 30*time.Second)
 }
 
 // written returns the number of row inserts and updates in the tables that a reset
@@ -195,7 +195,7 @@ func TestChangePassword_RateLimitedPerSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		client := at(fmt.Sprintf("198.51.100.%d", i))
+		client := clientAt(fmt.Sprintf("198.51.100.%d", i))
 		wantKind(t, f.ChangePassword(t.Context(), client, caller, "not the password", another), fault.Validation)
 	}
 	wantRetry(t, f.ChangePassword(t.Context(), home, caller, ada.Password, another), 30*time.Second)
@@ -245,12 +245,12 @@ type slowMailer struct {
 	holdUp
 }
 
-func (m *slowMailer) Send(ctx context.Context, tx *sqlx.Tx, to, subject, text string) error {
+func (m *slowMailer) Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error {
 	if subject == m.subject {
 		close(m.reached)
 		<-m.resume
 	}
-	return m.mailbox.Send(ctx, tx, to, subject, text)
+	return m.mailbox.Send(ctx, tx, recipient, subject, text)
 }
 
 func TestSignIn_WaitsForResetAndFails(t *testing.T) {
@@ -266,7 +266,7 @@ func TestSignIn_WaitsForResetAndFails(t *testing.T) {
 	done := make(chan struct{})
 	both.Go(func() {
 		defer close(done)
-		_, signIn = f.SignIn(t.Context(), at("198.51.100.1"), ada.Email, ada.Password)
+		_, signIn = f.SignIn(t.Context(), clientAt("198.51.100.1"), ada.Email, ada.Password)
 	})
 	testenv.Eventually(t, "the sign-in waits for the reset, or is done", func() bool {
 		select {

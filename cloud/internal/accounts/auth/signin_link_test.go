@@ -63,7 +63,7 @@ func TestSignInLink_ExpiresAfterFiveMinutes(t *testing.T) {
 	_, err := f.SignInWithLink(t.Context(), home, token)
 	wantKind(t, err, fault.Unauthenticated)
 	f.clock.Advance(-time.Microsecond)
-	if _, err := f.SignInWithLink(t.Context(), at("198.51.100.1"), token); err != nil {
+	if _, err := f.SignInWithLink(t.Context(), clientAt("198.51.100.1"), token); err != nil {
 		t.Errorf("just before its end: %v", err)
 	}
 }
@@ -72,7 +72,7 @@ func TestSignInLink_UsedOnceConcurrently(t *testing.T) {
 	f := newFixture(t)
 	token := f.linkToken(t, f.signUp(t).User.ID)
 	got := outcomes(func(i int) error {
-		_, err := f.SignInWithLink(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), token)
+		_, err := f.SignInWithLink(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), token)
 		return err
 	})
 	if got[-1] != 1 || got[fault.Unauthenticated] != 31 {
@@ -150,7 +150,7 @@ func TestSignInLink_FailuresCountAsFailedSignIns(t *testing.T) {
 	wantKind(t, err, fault.RateLimited)
 	_, err = f.SignIn(t.Context(), home, ada.Email, ada.Password)
 	wantKind(t, err, fault.RateLimited)
-	if _, err := f.SignInWithLink(t.Context(), at("198.51.100.1"), token); err != nil {
+	if _, err := f.SignInWithLink(t.Context(), clientAt("198.51.100.1"), token); err != nil {
 		t.Errorf("from another network: %v", err)
 	}
 }

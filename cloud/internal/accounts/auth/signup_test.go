@@ -86,25 +86,25 @@ func TestSignUp_OnlyOneFirstUser(t *testing.T) {
 		f := newFixture(t)
 		f.SignUpPolicy = auth.SignUpFirst
 		var all sync.WaitGroup
-		made := make(chan error, 12)
-		for i := range cap(made) {
+		results := make(chan error, 12)
+		for i := range cap(results) {
 			all.Go(func() {
 				var err error
 				if i%3 == 0 {
-					_, err = f.SignInAs(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)),
+					_, err = f.SignInAs(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)),
 						auth.Identity{Issuer: "i", Subject: fmt.Sprint(i), Email: fmt.Sprintf("%d@example.com", i), EmailVerified: true})
 				} else {
 					n := ada
 					n.Email = fmt.Sprintf("%d@example.com", i)
-					_, err = f.SignUp(t.Context(), at(fmt.Sprintf("198.51.100.%d", i)), n)
+					_, err = f.SignUp(t.Context(), clientAt(fmt.Sprintf("198.51.100.%d", i)), n)
 				}
-				made <- err
+				results <- err
 			})
 		}
 		all.Wait()
-		close(made)
+		close(results)
 		first := 0
-		for err := range made {
+		for err := range results {
 			if err == nil {
 				first++
 			} else {
@@ -176,7 +176,7 @@ func TestSignUp_RefusesWeakPasswords(t *testing.T) {
 		if password == "adaLovelace" {
 			n.Email = "adalovelace@example.com"
 		}
-		_, err := f.SignUp(t.Context(), at("198.51.100.1"), n)
+		_, err := f.SignUp(t.Context(), clientAt("198.51.100.1"), n)
 		wantWeak(t, password, err, "password")
 	}
 	for _, password := range []string{strings.Repeat(" ", 12), "ada@example.com", "aaaaaaaaaaaa"} {
@@ -190,7 +190,7 @@ func TestSignUp_RefusesWeakPasswords(t *testing.T) {
 	}
 	for i, password := range []string{"correct horse battery", "hJ7-kQ2_xZ", "ada goes to the sea", "änderung über alles"} {
 		n := auth.NewUser{Email: fmt.Sprintf("ada%d@example.com", i), Password: password, Name: "Ada"}
-		if _, err := f.SignUp(t.Context(), at("198.51.100.2"), n); err != nil {
+		if _, err := f.SignUp(t.Context(), clientAt("198.51.100.2"), n); err != nil {
 			t.Errorf("%q: %v", password, err)
 		}
 	}

@@ -68,12 +68,12 @@ func TestProvider_ReportsOutage(t *testing.T) {
 
 func TestProvider_DiscoversOnce(t *testing.T) {
 	f := newFixture(t, oidctest.Options{})
-	var asked atomic.Int64
+	var requests atomic.Int64
 	f.real.WrapHandler(func(provider http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/.well-known") {
-				asked.Add(1)
-				if asked.Load() == 1 {
+				requests.Add(1)
+				if requests.Load() == 1 {
 					w.WriteHeader(503)
 					return
 				}
@@ -89,8 +89,8 @@ func TestProvider_DiscoversOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if asked.Load() != 2 {
-		t.Errorf("got %d requests, want 2 (a failure and a success)", asked.Load())
+	if requests.Load() != 2 {
+		t.Errorf("got %d requests, want 2 (a failure and a success)", requests.Load())
 	}
 }
 

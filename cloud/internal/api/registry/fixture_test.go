@@ -77,13 +77,13 @@ func newFixture(t *testing.T, upstream registry.UpstreamOptions, options httpd.O
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = verifier.Close() })
-	from, err := registry.NewUpstream(upstream)
+	proxy, err := registry.NewUpstream(upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(from.Close)
+	t.Cleanup(proxy.Close)
 	options.Logger, options.TrustedProxies = logger, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	f.serve(t, registry.New(registry.Options{Keys: keys{verifier}, Upstream: from, Readiness: httpd.NewReadiness(logger), HTTP: options}), options)
+	f.serve(t, registry.New(registry.Options{Keys: keys{verifier}, Upstream: proxy, Readiness: httpd.NewReadiness(logger), HTTP: options}), options)
 	return f
 }
 
@@ -107,12 +107,12 @@ func (f *fixture) serve(t *testing.T, handler http.Handler, options httpd.Option
 }
 
 // wantNoKey checks that a log contains none of the keys, not even a part.
-func (f *fixture) wantNoKey(t *testing.T, of string, log *testenv.Log) {
+func (f *fixture) wantNoKey(t *testing.T, program string, log *testenv.Log) {
 	t.Helper()
 	text := strings.ToLower(log.String())
 	for _, key := range f.issued {
 		if strings.Contains(text, key[4:20]) || strings.Contains(text, key[20:]) {
-			t.Errorf("the log of %s contains the key %s:\n%s", of, key, text)
+			t.Errorf("the log of %s contains the key %s:\n%s", program, key, text)
 		}
 	}
 }

@@ -149,9 +149,9 @@ func TestGate_PathsCannotLeaveRepository(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
 	}
-	asked := upstream.Log.String() // pushing needs no GET
-	if !strings.Contains(asked, `"GET /v2/svc/worker/manifests/only `) || strings.Contains(asked, `"GET /v2/svc/secret`) {
-		t.Errorf("the upstream was asked for the other repository:\n%s", asked)
+	requests := upstream.Log.String() // pushing needs no GET
+	if !strings.Contains(requests, `"GET /v2/svc/worker/manifests/only `) || strings.Contains(requests, `"GET /v2/svc/secret`) {
+		t.Errorf("the upstream was asked for the other repository:\n%s", requests)
 	}
 }
 

@@ -295,12 +295,12 @@ func TestUpstream_ConnectionsAreReused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	in := bufio.NewReader(c)
+	reader := bufio.NewReader(c)
 	for _, path := range []string{path, "/v2/"} {
 		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.ReadResponse(in, nil)
+		res, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

@@ -24,19 +24,19 @@ func FuzzIdentify(f *testing.F) {
 	f.Add("POST", "/v1/a%2Fb", "", []byte(""), "k", "POST", "/v1/a/b", "", []byte(""), "k", uint8(3))
 	f.Add("PUT", "/", "", []byte(""), "k\x00", "POST", "/", "", []byte(""), "k", uint8(4))
 	f.Fuzz(func(t *testing.T, method, path, query string, body []byte, key, method2, path2, query2 string, body2 []byte, key2 string, who uint8) {
-		one, ok := identified(t, method, path, query, body, key, 0)
-		two, ok2 := identified(t, method2, path2, query2, body2, key2, who%4)
+		first, ok := identified(t, method, path, query, body, key, 0)
+		second, ok2 := identified(t, method2, path2, query2, body2, key2, who%4)
 		if !ok || !ok2 {
 			return
 		}
 		u, _ := url.ParseRequestURI(path)
 		u2, _ := url.ParseRequestURI(path2)
 		same := method == method2 && u.EscapedPath() == u2.EscapedPath() && query == query2 && bytes.Equal(body, body2)
-		if (one.Fingerprint == two.Fingerprint) != same {
+		if (first.Fingerprint == second.Fingerprint) != same {
 			t.Errorf("%q %q %q %q and %q %q %q %q: one request is %v", method, path, query, body, method2, path2, query2, body2, same)
 		}
-		if (one.Scope == two.Scope) != (who%4 == 0) || bytes.ContainsRune([]byte(one.Scope+two.Scope), 0) || one.Key != key {
-			t.Errorf("scopes %q and %q, key %q of %q", one.Scope, two.Scope, one.Key, key)
+		if (first.Scope == second.Scope) != (who%4 == 0) || bytes.ContainsRune([]byte(first.Scope+second.Scope), 0) || first.Key != key {
+			t.Errorf("scopes %q and %q, key %q of %q", first.Scope, second.Scope, first.Key, key)
 		}
 	})
 }

@@ -110,9 +110,9 @@ func TestUpdateAPIKey(t *testing.T) {
 	path, want := tm.path+"/api-keys/"+created.ApiKey.Id.String(), created.ApiKey
 	expires := a.clock.Now().Add(time.Hour)
 	for _, step := range []struct {
-		body map[string]any
-		name string
-		at   *time.Time
+		body      map[string]any
+		name      string
+		expiresAt *time.Time
 	}{
 		{map[string]any{"name": "Paris"}, "Paris", nil},
 		{map[string]any{"expiresAt": expires}, "Paris", &expires},
@@ -121,7 +121,7 @@ func TestUpdateAPIKey(t *testing.T) {
 		{map[string]any{"expiresAt": expires}, "Rome", &expires},
 	} {
 		got := decode[cloudapi.ApiKey](t, a.do("PATCH", path, tm.admin.c, step.body), 200)
-		want.Name, want.ExpiresAt = step.name, step.at
+		want.Name, want.ExpiresAt = step.name, step.expiresAt
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", step.body, diff)
 		}

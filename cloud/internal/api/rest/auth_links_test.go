@@ -19,12 +19,12 @@ func TestSignInLink_SignsInLikePassword(t *testing.T) {
 	if !found || strings.Contains(link.Url, "?") {
 		t.Fatalf("link %s, want the token in its fragment", link.Url)
 	}
-	in := a.do("POST", "/v1/auth/sign-in/link", nil, map[string]any{"token": token})
-	session := decode[cloudapi.SignIn](t, in, 200)
+	answer := a.do("POST", "/v1/auth/sign-in/link", nil, map[string]any{"token": token})
+	session := decode[cloudapi.SignIn](t, answer, 200)
 	if session.ActiveOrganizationId == nil || *session.ActiveOrganizationId != organization.Id || session.User != created.User {
 		t.Errorf("signed in as %+v", session)
 	}
-	got, err := http.ParseSetCookie(in.header.Get("Set-Cookie"))
+	got, err := http.ParseSetCookie(answer.header.Get("Set-Cookie"))
 	must(t, err)
 	if got.Name != "svc_session" || got.Value != session.Token || !got.HttpOnly || !got.Secure || got.SameSite != http.SameSiteLaxMode {
 		t.Errorf("cookie %s", got)

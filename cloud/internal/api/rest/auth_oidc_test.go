@@ -68,13 +68,13 @@ func TestSingleSignOn_CreatesSession(t *testing.T) {
 	if !kept.HttpOnly || kept.SameSite != http.SameSiteLaxMode || kept.Path != "/v1/auth/oidc" || kept.MaxAge != 600 {
 		t.Errorf("the cookie is %s", kept)
 	}
-	to, err := url.Parse(started.header.Get("Location"))
+	address, err := url.Parse(started.header.Get("Location"))
 	must(t, err)
-	query := to.Query()
+	query := address.Query()
 	if query.Get("code_challenge_method") != "S256" || query.Get("nonce") == "" || query.Get("state") == "" || query.Get("response_type") != "code" {
 		t.Errorf("the authorization request has the query %v", query)
 	}
-	back := s.provider.SignIn(t, browser.Jar, to.String(), "ada")
+	back := s.provider.SignIn(t, browser.Jar, address.String(), "ada")
 	code := back.Query().Get("code")
 	done := s.get(browser, back.String())
 	done.want(t, 302, "")

@@ -65,11 +65,11 @@ func TestResetPassword(t *testing.T) {
 	body := map[string]any{"email": "ada@example.com", "password": password}
 	s.do("POST", "/v1/auth/sign-in", nil, body).want(t, 401, "AUTHENTICATION_ERROR")
 	body["password"] = replacement
-	in := decode[cloudapi.SignIn](t, s.do("POST", "/v1/auth/sign-in", nil, body), 200)
-	if !in.User.EmailVerified {
+	answer := decode[cloudapi.SignIn](t, s.do("POST", "/v1/auth/sign-in", nil, body), 200)
+	if !answer.User.EmailVerified {
 		t.Error("the address is not verified, though the mail arrived")
 	}
-	s.wantUnlogged(session.Token, in.Token, token, password, replacement)
+	s.wantUnlogged(session.Token, answer.Token, token, password, replacement)
 }
 
 // tokenFor returns the token of the last reset mail to the address.
@@ -142,8 +142,8 @@ func TestAuthSessions_ListAndEnd(t *testing.T) {
 	s := newSignIn(t)
 	first := s.signUp("ada@example.com")
 	s.clock.Advance(time.Minute)
-	in := s.do("POST", "/v1/auth/sign-in", credential{"User-Agent": "curl/8"}, map[string]any{"email": "ada@example.com", "password": password})
-	second := decode[cloudapi.SignIn](t, in, 200)
+	answer := s.do("POST", "/v1/auth/sign-in", credential{"User-Agent": "curl/8"}, map[string]any{"email": "ada@example.com", "password": password})
+	second := decode[cloudapi.SignIn](t, answer, 200)
 	list := func(token, query string) cloudapi.DashboardSessionList {
 		t.Helper()
 		return decode[cloudapi.DashboardSessionList](t, s.do("GET", "/v1/auth/sessions"+query, bearer(token), nil), 200)

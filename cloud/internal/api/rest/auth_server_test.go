@@ -111,10 +111,10 @@ type mailbox struct {
 	texts []string
 }
 
-func (l *mailbox) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
+func (l *mailbox) Send(_ context.Context, _ *sqlx.Tx, recipient, _, text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.texts = append(l.texts, "To: "+to+"\n"+text)
+	l.texts = append(l.texts, "To: "+recipient+"\n"+text)
 	return nil
 }
 

@@ -26,8 +26,8 @@ func TestAuth_SignUpToSignOut(t *testing.T) {
 	}
 	created := a.createOrg(bearer(session.Token), "Engines")
 
-	in := a.do("POST", "/v1/auth/sign-in", nil, map[string]any{"email": "ada@example.com", "password": password})
-	session = decode[cloudapi.SignIn](t, in, 200)
+	answer := a.do("POST", "/v1/auth/sign-in", nil, map[string]any{"email": "ada@example.com", "password": password})
+	session = decode[cloudapi.SignIn](t, answer, 200)
 	if session.ActiveOrganizationId == nil || *session.ActiveOrganizationId != created.Id {
 		t.Errorf("active %v, want %v", session.ActiveOrganizationId, created.Id)
 	}

@@ -145,9 +145,9 @@ func TestBilling_WithStripe(t *testing.T) {
 	a.post("change-plan", map[string]any{"plan": "team"}).want(t, 409, "RESOURCE_CONFLICT")
 	a.post("portal", nil).want(t, 409, "RESOURCE_CONFLICT")
 	atStripe.Answer("POST /v1/checkout/sessions", map[string]any{"url": "https://checkout.stripe.com/c/pay/cs_1"})
-	begun := decode[cloudapi.Checkout](t, a.post("checkout", map[string]any{"plan": "team"}), 200)
-	if *begun.Url != "https://checkout.stripe.com/c/pay/cs_1" || begun.Subscription.Plan.Slug != "free" {
-		t.Errorf("checkout %+v", begun)
+	checkout := decode[cloudapi.Checkout](t, a.post("checkout", map[string]any{"plan": "team"}), 200)
+	if *checkout.Url != "https://checkout.stripe.com/c/pay/cs_1" || checkout.Subscription.Plan.Slug != "free" {
+		t.Errorf("checkout %+v", checkout)
 	}
 	if form := atStripe.Requests("POST /v1/checkout/sessions")[0].Form; form.Get("success_url") != "https://svc.example" {
 		t.Errorf("form %v", form)
@@ -160,8 +160,8 @@ func TestBilling_WithStripe(t *testing.T) {
 		}}},
 	})
 	payload := []byte(`{"id": "evt_1", "object": "event", "type": "customer.subscription.created", "data": {"object": {"id": "sub_1"}}}`)
-	signature := func(at time.Time, secret string) string {
-		return fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, payload, secret))
+	signature := func(signedAt time.Time, secret string) string {
+		return fmt.Sprintf("t=%d,v1=%x", signedAt.Unix(), webhook.ComputeSignature(signedAt, payload, secret))
 	}
 	now := time.Now()
 	a.event(payload, "").want(t, 401, "AUTHENTICATION_ERROR")

@@ -103,7 +103,7 @@ func TestBilling_StripeFailures(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		body         any
-		at           string // request to Stripe that fails
+		operation    string // request to Stripe that fails
 	}{
 		{"POST", "/v1/billing/checkout", map[string]any{"plan": "team"}, "POST /v1/checkout/sessions"},
 		{"POST", "/v1/webhooks/stripe", "customer.subscription.created", "GET /v1/subscriptions/sub_1"}, // from here on with a paid subscription
@@ -121,13 +121,13 @@ func TestBilling_StripeFailures(t *testing.T) {
 				return a.signed(fmt.Sprintf(`{"id": "evt_1", "object": "event", "type": %q, "data": {"object": {"id": "sub_1"}}}`, kind))
 			}
 		}
-		for at, status := range map[int]int{http.StatusForbidden: http.StatusBadGateway, http.StatusTooManyRequests: http.StatusServiceUnavailable} {
-			atStripe.Fail(c.at, at)
+		for code, status := range map[int]int{http.StatusForbidden: http.StatusBadGateway, http.StatusTooManyRequests: http.StatusServiceUnavailable} {
+			atStripe.Fail(c.operation, code)
 			if r := ask(); r.status != status || r.code != "EXTERNAL_SERVICE_ERROR" {
-				t.Errorf("%s with %d at Stripe: %d %s, want %d", c.path, at, r.status, r.body, status)
+				t.Errorf("%s with %d at Stripe: %d %s, want %d", c.path, code, r.status, r.body, status)
 			}
 		}
-		atStripe.Fail(c.at)
+		atStripe.Fail(c.operation)
 		if _, isEvent := c.body.(string); isEvent {
 			ask().want(t, 200, "")
 		}

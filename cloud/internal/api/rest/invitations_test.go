@@ -15,8 +15,8 @@ func TestInvitation_InviteToMembership(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
 	r := a.do("POST", tm.path+"/members/invite", tm.admin.c, map[string]any{"email": "New@Example.com", "role": "member"})
-	made := decode[cloudapi.Invitation](t, r, 201)
-	if got := r.header.Get("Location"); got != tm.path+"/invitations/"+made.Id.String() {
+	created := decode[cloudapi.Invitation](t, r, 201)
+	if got := r.header.Get("Location"); got != tm.path+"/invitations/"+created.Id.String() {
 		t.Errorf("location %q", got)
 	}
 	token := a.outbox.token(t, "new@example.com")
@@ -24,9 +24,9 @@ func TestInvitation_InviteToMembership(t *testing.T) {
 		t.Errorf("the answer contains the token: %s", r.body)
 	}
 	now := a.clock.Now()
-	want := cloudapi.Invitation{Id: made.Id, Email: "new@example.com", Role: cloudapi.RoleMember, InvitedBy: &tm.admin.id,
+	want := cloudapi.Invitation{Id: created.Id, Email: "new@example.com", Role: cloudapi.RoleMember, InvitedBy: &tm.admin.id,
 		CreatedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour)}
-	if diff := cmp.Diff(want, made); diff != "" {
+	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("invitation (-want +got):\n%s", diff)
 	}
 	list := decode[cloudapi.InvitationList](t, a.do("GET", tm.path+"/invitations?sortBy=expiresAt", tm.admin.c, nil), 200)
@@ -105,8 +105,8 @@ func TestInviteMember_DoesNotRevealAccounts(t *testing.T) {
 	var bodies []string
 	for _, email := range []string{"unknown@example.com", "someone1@example.com"} {
 		r := a.do("POST", tm.path+"/members/invite", tm.owner.c, map[string]any{"email": email, "role": "member"})
-		made := decode[cloudapi.Invitation](t, r, 201)
-		bodies = append(bodies, strings.NewReplacer(email, "E", made.Id.String(), "I").Replace(r.body))
+		created := decode[cloudapi.Invitation](t, r, 201)
+		bodies = append(bodies, strings.NewReplacer(email, "E", created.Id.String(), "I").Replace(r.body))
 		again := a.do("POST", tm.path+"/members/invite", tm.owner.c, map[string]any{"email": email, "role": "member"})
 		again.want(t, 409, "RESOURCE_CONFLICT")
 		bodies = append(bodies, strings.ReplaceAll(again.body, email, "E"))
@@ -145,11 +145,11 @@ func TestRevokeInvitation_Permissions(t *testing.T) {
 	tm := a.team()
 	admin, _ := a.invite(tm, "a@example.com", "admin")
 	plain, _ := a.invite(tm, "m@example.com", "member")
-	at := func(id uuid.UUID) string { return tm.path + "/invitations/" + id.String() }
-	a.do("DELETE", at(admin.Id), tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("DELETE", at(plain.Id), tm.admin.c, nil).want(t, 200, "")
-	a.do("DELETE", at(plain.Id), tm.admin.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
-	a.do("DELETE", at(uuid.New()), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	address := func(id uuid.UUID) string { return tm.path + "/invitations/" + id.String() }
+	a.do("DELETE", address(admin.Id), tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("DELETE", address(plain.Id), tm.admin.c, nil).want(t, 200, "")
+	a.do("DELETE", address(plain.Id), tm.admin.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("DELETE", address(uuid.New()), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 	a.wrong("DELETE", tm.path+"/invitations/nonsense", tm.owner.c, nil).want(t, 400, "VALIDATION_ERROR")
-	a.do("DELETE", at(admin.Id), tm.owner.c, nil).want(t, 200, "")
+	a.do("DELETE", address(admin.Id), tm.owner.c, nil).want(t, 200, "")
 }

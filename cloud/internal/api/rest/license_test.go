@@ -153,16 +153,16 @@ func TestStartProfileSession_ForeignProfileNotFound(t *testing.T) {
 
 func TestStartProfileSession_YearZeroIsFieldError(t *testing.T) {
 	a := newLicenseAPI(t)
-	for _, at := range []string{"0000-06-01T00:00:00Z", "0001-01-01T00:00:00+23:00"} {
+	for _, date := range []string{"0000-06-01T00:00:00Z", "0001-01-01T00:00:00+23:00"} {
 		session := a.reserve()
 		for _, got := range []struct {
 			field string
 			reply
 		}{
-			{"endedAt", a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, map[string]any{"endedAt": at})},
+			{"endedAt", a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, map[string]any{"endedAt": date})},
 			{"startedAt", a.do("POST", a.sessions(), a.worker, map[string]any{
 				"sessionId": session, "machineId": "worker-1", "bootId": a.boot, "seq": 1, "launchId": newID(),
-				"browserVersion": 156, "startedAt": at,
+				"browserVersion": 156, "startedAt": date,
 			})},
 		} {
 			got.want(t, 400, "VALIDATION_ERROR")

@@ -41,40 +41,40 @@ func TestListMembers_AllowedForEveryMember(t *testing.T) {
 func TestUpdateMember_Permissions(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
-	at := func(p person) string { return tm.path + "/members/" + p.id.String() }
-	role := func(to string) map[string]any { return map[string]any{"role": to} }
+	address := func(p person) string { return tm.path + "/members/" + p.id.String() }
+	role := func(name string) map[string]any { return map[string]any{"role": name} }
 
-	got := decode[cloudapi.Member](t, a.do("PATCH", at(tm.member), tm.owner.c, role("admin")), 200)
+	got := decode[cloudapi.Member](t, a.do("PATCH", address(tm.member), tm.owner.c, role("admin")), 200)
 	if got.Role != cloudapi.RoleAdmin || got.Id != tm.member.id || got.Name != "member" {
 		t.Errorf("changed to %+v", got)
 	}
 	a.wantRecorded("member.roleChanged")
-	a.do("PATCH", at(tm.member), tm.admin.c, role("member")).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("PATCH", at(tm.member), tm.owner.c, role("member")).want(t, 200, "")
-	a.do("PATCH", at(tm.member), tm.admin.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("PATCH", at(tm.member), tm.member.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("PATCH", at(tm.owner), tm.owner.c, role("admin")).want(t, 409, "RESOURCE_CONFLICT")
-	a.do("PATCH", at(tm.otherUser), tm.owner.c, role("admin")).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("PATCH", address(tm.member), tm.admin.c, role("member")).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("PATCH", address(tm.member), tm.owner.c, role("member")).want(t, 200, "")
+	a.do("PATCH", address(tm.member), tm.admin.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("PATCH", address(tm.member), tm.member.c, role("admin")).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("PATCH", address(tm.owner), tm.owner.c, role("admin")).want(t, 409, "RESOURCE_CONFLICT")
+	a.do("PATCH", address(tm.otherUser), tm.owner.c, role("admin")).want(t, 404, "RESOURCE_NOT_FOUND")
 	for _, body := range []map[string]any{{}, {"role": "boss"}, {"role": 1}, {"role": "admin", "name": "x"}} {
-		a.wrong("PATCH", at(tm.member), tm.owner.c, body).want(t, 400, "VALIDATION_ERROR")
+		a.wrong("PATCH", address(tm.member), tm.owner.c, body).want(t, 400, "VALIDATION_ERROR")
 	}
 }
 
 func TestDeleteMember(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()
-	at := func(p person) string { return tm.path + "/members/" + p.id.String() }
+	address := func(p person) string { return tm.path + "/members/" + p.id.String() }
 	key := a.createKey(tm.admin.c, tm.id, map[string]any{"name": "fleet"})
 	a.journal.actions = nil
 
-	a.do("DELETE", at(tm.admin), tm.member.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("DELETE", at(tm.owner), tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
-	a.do("DELETE", at(tm.owner), tm.owner.c, nil).want(t, 409, "RESOURCE_CONFLICT")
-	a.do("DELETE", at(tm.otherUser), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("DELETE", address(tm.admin), tm.member.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("DELETE", address(tm.owner), tm.admin.c, nil).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("DELETE", address(tm.owner), tm.owner.c, nil).want(t, 409, "RESOURCE_CONFLICT")
+	a.do("DELETE", address(tm.otherUser), tm.owner.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 
-	decode[cloudapi.Empty](t, a.do("DELETE", at(tm.member), tm.member.c, nil), 200)
+	decode[cloudapi.Empty](t, a.do("DELETE", address(tm.member), tm.member.c, nil), 200)
 	a.do("GET", tm.path, tm.member.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
-	decode[cloudapi.Empty](t, a.do("DELETE", at(tm.admin), tm.owner.c, nil), 200)
+	decode[cloudapi.Empty](t, a.do("DELETE", address(tm.admin), tm.owner.c, nil), 200)
 	a.do("GET", tm.path+"/members", tm.admin.c, nil).want(t, 404, "RESOURCE_NOT_FOUND")
 	a.wantRecorded("member.left", "member.removed")
 	a.do("GET", "/v1/license/sessions", apiKey(key.Key), nil).want(t, 200, "")

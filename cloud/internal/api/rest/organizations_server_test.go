@@ -54,13 +54,13 @@ type outbox struct {
 
 var tokenPattern = regexp.MustCompile(`#token=([A-Za-z0-9_-]+)\n`)
 
-func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, to, _, text string) error {
+func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, recipient, _, text string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tokens == nil {
 		o.tokens = map[string]string{}
 	}
-	o.tokens[to] = tokenPattern.FindStringSubmatch(text)[1]
+	o.tokens[recipient] = tokenPattern.FindStringSubmatch(text)[1]
 	return nil
 }
 
@@ -119,9 +119,9 @@ func (a *accounts) limitMembers(orgID uuid.UUID, limit int) {
 // token.
 func (a *accounts) invite(tm team, email, role string) (cloudapi.Invitation, string) {
 	a.t.Helper()
-	made := decode[cloudapi.Invitation](a.t,
+	created := decode[cloudapi.Invitation](a.t,
 		a.do("POST", tm.path+"/members/invite", tm.owner.c, map[string]any{"email": email, "role": role}), 201)
-	return made, a.outbox.token(a.t, email)
+	return created, a.outbox.token(a.t, email)
 }
 
 func (a *accounts) wantRecorded(want ...string) {

@@ -40,7 +40,7 @@ func TestProfileData_SaveListActivateDelete(t *testing.T) {
 	session := a.slotOf(p.Id)
 	lease := map[string]any{"sessionId": session, "machineId": "worker-1"}
 	var previous *uuid.UUID
-	var made []cloudapi.ProfileDataVersion
+	var versions []cloudapi.ProfileDataVersion
 	for range 2 {
 		access := decode[cloudapi.ProfileDataAccess](t, a.do("POST", data+"/lease", a.worker, lease), 200)
 		if len(access.Key) != 32 || (access.VersionId == nil) != (previous == nil) {
@@ -53,23 +53,23 @@ func TestProfileData_SaveListActivateDelete(t *testing.T) {
 		saved := decode[cloudapi.ProfileDataVersion](t, a.do("POST", data+"/versions", a.worker, version), 200)
 		version["id"] = uuid.New()
 		a.do("POST", data+"/versions", a.worker, version).want(t, 409, "RESOURCE_CONFLICT")
-		made, previous = append(made, saved), &saved.Id
+		versions, previous = append(versions, saved), &saved.Id
 	}
 	second := map[string]any{"sessionId": a.slotOf(p.Id), "machineId": "worker-2"}
 	a.do("POST", data+"/lease", a.worker, second).want(t, 409, "RESOURCE_CONFLICT")
 	second["readOnly"] = true
 	a.do("POST", data+"/lease", a.worker, second).want(t, 200, "")
-	older := data + "/versions/" + made[0].Id.String()
+	older := data + "/versions/" + versions[0].Id.String()
 	a.do("POST", older+"/restore", a.caller, nil).want(t, 409, "RESOURCE_CONFLICT")
 	a.do("DELETE", older, a.caller, nil).want(t, 409, "RESOURCE_CONFLICT")
 	_, err = a.db.Exec(`UPDATE license_slots SET state = 'released', released_at = now()`)
 	must(t, err)
-	if now := decode[cloudapi.ProfileDataVersion](t, a.do("POST", older+"/restore", a.caller, nil), 200); now.Id != made[0].Id || now.State != cloudapi.Current {
+	if now := decode[cloudapi.ProfileDataVersion](t, a.do("POST", older+"/restore", a.caller, nil), 200); now.Id != versions[0].Id || now.State != cloudapi.Current {
 		t.Errorf("restored %+v", now)
 	}
 	for _, by := range []credential{a.caller, a.worker} {
 		list := decode[cloudapi.ProfileDataVersionList](t, a.do("GET", data+"/versions", by, nil), 200)
-		if len(list.Items) != 2 || list.Items[0].Id != made[1].Id || list.Items[0].State != cloudapi.Kept || list.Items[1].State != cloudapi.Current {
+		if len(list.Items) != 2 || list.Items[0].Id != versions[1].Id || list.Items[0].State != cloudapi.Kept || list.Items[1].State != cloudapi.Current {
 			t.Errorf("listed %+v", list.Items)
 		}
 	}

@@ -272,17 +272,17 @@ func TestCreateProfile_RefusesNullListItems(t *testing.T) {
 
 func TestProfiles_NullHandling(t *testing.T) {
 	a := newProfilesAPI(t)
-	made := a.create(map[string]any{
+	created := a.create(map[string]any{
 		"name": "N", "browserVersion": 156, "notes": nil, "tags": []string{"a"}, "permissions": nil, "proxy": nil, "locale": "de-DE", "persist": nil,
 	})
-	if made.Notes != "" || made.Persist || len(made.Tags) != 1 {
-		t.Errorf("created %+v", made)
+	if created.Notes != "" || created.Persist || len(created.Tags) != 1 {
+		t.Errorf("created %+v", created)
 	}
-	changed := decode[cloudapi.Profile](t, a.do("PATCH", path(made), a.caller, map[string]any{"name": nil, "tags": nil, "locale": nil, "notes": "n"}), 200)
+	changed := decode[cloudapi.Profile](t, a.do("PATCH", path(created), a.caller, map[string]any{"name": nil, "tags": nil, "locale": nil, "notes": "n"}), 200)
 	if changed.Name != "N" || len(changed.Tags) != 1 || changed.Locale != nil || changed.Notes != "n" {
 		t.Errorf("changed to %+v", changed)
 	}
-	emptied := decode[cloudapi.Profile](t, a.do("PATCH", path(made), a.caller, map[string]any{"tags": []string{}}), 200)
+	emptied := decode[cloudapi.Profile](t, a.do("PATCH", path(created), a.caller, map[string]any{"tags": []string{}}), 200)
 	if len(emptied.Tags) != 0 {
 		t.Errorf("tags %v", emptied.Tags)
 	}

@@ -172,7 +172,7 @@ func TestDownload_SupportsRanges(t *testing.T) {
 		method       string
 		headers      credential
 		status       int
-		from, to     int
+		start, end   int
 		contentRange string
 	}{
 		"the whole":           {"GET", nil, 200, 0, size, ""},
@@ -221,10 +221,10 @@ func TestDownload_SupportsRanges(t *testing.T) {
 			if test.status == 304 {
 				return
 			}
-			if res.ContentLength != int64(test.to-test.from) || res.Header.Get("X-Checksum-Sha256") != r.SHA256 {
+			if res.ContentLength != int64(test.end-test.start) || res.Header.Get("X-Checksum-Sha256") != r.SHA256 {
 				t.Errorf("%d bytes announced, headers %v", res.ContentLength, res.Header)
 			}
-			if want := content[test.from:test.to]; test.method == "GET" && !bytes.Equal(body, want) {
+			if want := content[test.start:test.end]; test.method == "GET" && !bytes.Equal(body, want) {
 				t.Errorf("got %d bytes, want %d", len(body), len(want))
 			}
 		})

@@ -47,9 +47,9 @@ func (f *fixture) organization() uuid.UUID {
 	return id
 }
 
-func (f *fixture) start(at time.Time) Start {
+func (f *fixture) start(startedAt time.Time) Start {
 	return Start{SessionID: newID(), OrganizationID: f.org, ProfileID: newID(), ProfileName: "Checkout",
-		MachineID: "worker-1", LaunchID: newID(), BrowserVersion: 156, StartedAt: at}
+		MachineID: "worker-1", LaunchID: newID(), BrowserVersion: 156, StartedAt: startedAt}
 }
 
 func (f *fixture) started(starts ...Start) {
@@ -80,8 +80,8 @@ func (f *fixture) list(filter Filter, req page.Request) Listing {
 
 var newest = page.Request{Page: 1, Limit: 20, SortBy: "startedAt", Desc: true}
 
-func (s Start) end(at time.Time) End {
-	return End{SessionID: s.SessionID, OrganizationID: s.OrganizationID, Status: "killed", EndReason: "idle", EndedAt: at}
+func (s Start) end(endedAt time.Time) End {
+	return End{SessionID: s.SessionID, OrganizationID: s.OrganizationID, Status: "killed", EndReason: "idle", EndedAt: endedAt}
 }
 
 func (s Start) running(duration time.Duration) Session {

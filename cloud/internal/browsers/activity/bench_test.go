@@ -49,12 +49,12 @@ func BenchmarkFeed(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var took [2][]time.Duration
 			for b.Loop() {
-				for i, of := range []struct {
+				for i, query := range []struct {
 					org uuid.UUID
 					n   int
 				}{{small, few}, {large, many}} {
 					began := time.Now()
-					l, err := c.read(of.org, of.n)
+					l, err := c.read(query.org, query.n)
 					took[i] = append(took[i], time.Since(began))
 					if err != nil || len(l.Items) != 20 {
 						b.Fatalf("%d items, %v", len(l.Items), err)

@@ -60,10 +60,10 @@ func TestGet_ForeignSessionNotFound(t *testing.T) {
 	f := newFixture(t)
 	s := f.start(noon)
 	f.started(s)
-	for name, at := range map[string][2]uuid.UUID{
+	for name, ids := range map[string][2]uuid.UUID{
 		"another organization": {f.organization(), s.SessionID}, "an unknown session": {f.org, newID()},
 	} {
-		if got, err := f.feed.Get(t.Context(), at[0], at[1]); !fault.Is(err, fault.NotFound) {
+		if got, err := f.feed.Get(t.Context(), ids[0], ids[1]); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -29,13 +29,13 @@ func TestRowLevelSecurity_HoldsWithoutWhereClause(t *testing.T) {
 		t.Fatalf("the list does not name the organization: %s", where)
 	}
 	pool := dbtest.Open(t, f.dsn, pg.Options{Role: pg.AppRole})
-	var seen, unscoped []string
-	err := pg.InOrg(t.Context(), pool, f.org, func(tx *sqlx.Tx) error { return tx.SelectContext(t.Context(), &seen, slip) })
+	var names, unscoped []string
+	err := pg.InOrg(t.Context(), pool, f.org, func(tx *sqlx.Tx) error { return tx.SelectContext(t.Context(), &names, slip) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(seen) != 1 || seen[0] != "ours" {
-		t.Errorf("without row-level security the list contains %q", seen)
+	if len(names) != 1 || names[0] != "ours" {
+		t.Errorf("without row-level security the list contains %q", names)
 	}
 	if err := pool.SelectContext(t.Context(), &unscoped, slip); err != nil || len(unscoped) != 0 {
 		t.Errorf("without an organization the list contains %q, %v", unscoped, err)
@@ -58,12 +58,12 @@ func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, PreferIndexes: true})
 	both := pq.Array([]uuid.UUID{ours.ID, theirs.ID})
 	for range 2 {
-		var seen []row
-		if err := pool.SelectContext(t.Context(), &seen, slip, f.org, both); err != nil {
+		var rows []row
+		if err := pool.SelectContext(t.Context(), &rows, slip, f.org, both); err != nil {
 			t.Fatal(err)
 		}
-		if len(seen) != 1 || seen[0].Name != "ours" {
-			t.Errorf("without row-level security the list contains %d profiles: %+v", len(seen), seen)
+		if len(rows) != 1 || rows[0].Name != "ours" {
+			t.Errorf("without row-level security the list contains %d profiles: %+v", len(rows), rows)
 		}
 		var all int
 		if err := pool.GetContext(t.Context(), &all, `SELECT count(*) FROM profiles`); err != nil || all != 0 {

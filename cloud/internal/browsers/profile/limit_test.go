@@ -21,7 +21,7 @@ func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 	services := []*Service{f.svc, f.service(), f.service()}
 	source := f.create(named("First"))
 
-	var made, refused atomic.Int32
+	var created, refused atomic.Int32
 	begin := make(chan struct{})
 	done := make(chan error, callers)
 	for i := range callers {
@@ -33,7 +33,7 @@ func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 					err := add(t, svc, f, source.ID, i+n)
 					switch {
 					case err == nil:
-						made.Add(1)
+						created.Add(1)
 					case fault.Is(err, fault.Forbidden):
 						refused.Add(1)
 					default:
@@ -50,8 +50,8 @@ func TestCreate_LimitIsExactConcurrently(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if rows := f.rows(f.org); rows != limit || made.Load() != limit-1 || refused.Load() != callers*each-limit+1 {
-		t.Errorf("got %d rows, %d created, %d refused; want %d rows", rows, made.Load(), refused.Load(), limit)
+	if rows := f.rows(f.org); rows != limit || created.Load() != limit-1 || refused.Load() != callers*each-limit+1 {
+		t.Errorf("got %d rows, %d created, %d refused; want %d rows", rows, created.Load(), refused.Load(), limit)
 	}
 }
 

@@ -94,12 +94,12 @@ func commitOf(r Request, previous *uuid.UUID) Commit {
 func (f *fixture) save() Version {
 	f.t.Helper()
 	r := f.session("worker-1")
-	made, err := f.Commit(f.t.Context(), f.org, commitOf(r, f.acquire(r).VersionID))
+	version, err := f.Commit(f.t.Context(), f.org, commitOf(r, f.acquire(r).VersionID))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.release(r)
-	return made
+	return version
 }
 
 func assertKind(t *testing.T, err error, kind fault.Kind) *fault.Error {
@@ -169,9 +169,9 @@ func TestCommit_KeepsNewestVersions(t *testing.T) {
 	access := f.acquire(r)
 	_, err = f.Commit(t.Context(), f.org, commitOf(r, &second.ID))
 	assertKind(t, err, fault.Conflict)
-	made := commitOf(r, access.VersionID)
+	commit := commitOf(r, access.VersionID)
 	for range 2 { // a repeated commit has no effect
-		if v, err := f.Commit(t.Context(), f.org, made); err != nil || !v.Current || v.SizeBytes != 7 || v.SentBytes != 5 {
+		if v, err := f.Commit(t.Context(), f.org, commit); err != nil || !v.Current || v.SizeBytes != 7 || v.SentBytes != 5 {
 			t.Errorf("got %+v, %v", v, err)
 		}
 	}
@@ -209,19 +209,19 @@ func TestCommit_AfterRestoreKeepsNewVersion(t *testing.T) {
 	if _, err := f.Restore(t.Context(), f.org, f.profile, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	if made := f.save(); !made.Current {
-		t.Errorf("got %+v", made)
+	if version := f.save(); !version.Current {
+		t.Errorf("got %+v", version)
 	}
 }
 
 func TestProfileData_BelongsToOneOrganization(t *testing.T) {
 	f := newFixture(t)
-	made := f.save()
+	version := f.save()
 	mine := f.acquire(f.session("worker-1"))
 	other, otherProfile := f.tenant()
 	_, err := f.List(t.Context(), other, f.profile)
 	assertKind(t, err, fault.NotFound)
-	_, err = f.Restore(t.Context(), other, f.profile, made.ID)
+	_, err = f.Restore(t.Context(), other, f.profile, version.ID)
 	assertKind(t, err, fault.NotFound)
 	_, err = f.Acquire(t.Context(), other, Request{ProfileID: f.profile, ReadOnly: true})
 	assertKind(t, err, fault.NotFound)

@@ -38,11 +38,11 @@ func (m *bufferedRows) Columns() []string { return m.columns }
 func (m *bufferedRows) Close() error { return nil }
 
 // Next implements driver.Rows.
-func (m *bufferedRows) Next(to []driver.Value) error {
+func (m *bufferedRows) Next(dest []driver.Value) error {
 	if len(m.rows) == 0 {
 		return io.EOF
 	}
-	copy(to, m.rows[0])
+	copy(dest, m.rows[0])
 	m.rows = m.rows[1:]
 	return nil
 }

@@ -27,11 +27,11 @@ type faultyDriver struct {
 
 // crash happens during a statement.
 type crash struct {
-	at    int       // the number of the statement, COMMIT being one, from 1
-	after bool      // after the database executed it, instead of before
-	kind  crashKind // callerLeft, connLost or replicaKilled
-	leave func()    // cancels the caller
-	fired bool
+	number int       // the number of the statement, COMMIT being one, from 1
+	after  bool      // after the database executed it, instead of before
+	kind   crashKind // callerLeft, connLost or replicaKilled
+	leave  func()    // cancels the caller
+	fired  bool
 }
 
 // open returns a pool like the service's: with row-level security and timeouts.
@@ -78,7 +78,7 @@ func (w *faultyDriver) now() (*crash, error) {
 	if c == nil || c.fired {
 		return nil, nil
 	}
-	if c.at--; c.at > 0 {
+	if c.number--; c.number > 0 {
 		return nil, nil
 	}
 	c.fired = true

@@ -37,7 +37,7 @@ func killCount() int { return testenv.Depth(2, 5) }
 type acknowledgedCalls struct {
 	mu               sync.Mutex
 	granted, ended   map[uuid.UUID]bool // acknowledged
-	begun            map[uuid.UUID]bool // an end that may have taken effect
+	pending          map[uuid.UUID]bool // an end that may have taken effect
 	grants, failures int
 }
 
@@ -49,7 +49,7 @@ func TestDatabaseKill_LosesNoAcknowledgedCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	org := uuid.Must(uuid.NewV7())
-	acknowledged := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, begun: map[uuid.UUID]bool{}}
+	acknowledged := &acknowledgedCalls{granted: map[uuid.UUID]bool{}, ended: map[uuid.UUID]bool{}, pending: map[uuid.UUID]bool{}}
 	for death := range killCount() {
 		server, err := embedded.Start(t.Context(), embedded.Options{DataDir: filepath.Join(dir, "data")})
 		if err != nil {
@@ -112,7 +112,7 @@ func (l *acknowledgedCalls) traffic(t *testing.T, server *embedded.Server, org u
 	var group sync.WaitGroup
 	for i := range clients {
 		group.Go(func() {
-			for l.one(t, services[i%replicas], org) {
+			for l.call(t, services[i%replicas], org) {
 			}
 		})
 	}
@@ -145,9 +145,9 @@ func (l *acknowledgedCalls) await(left <-chan struct{}) {
 	}
 }
 
-// one takes a slot, and releases it three times out of four. It returns false after
+// call takes a slot, and releases it three times out of four. It returns false after
 // the first failure.
-func (l *acknowledgedCalls) one(t *testing.T, s *license.Service, org uuid.UUID) bool {
+func (l *acknowledgedCalls) call(t *testing.T, s *license.Service, org uuid.UUID) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	session, profile := uuid.Must(uuid.NewV7()), org
@@ -170,7 +170,7 @@ func (l *acknowledgedCalls) one(t *testing.T, s *license.Service, org uuid.UUID)
 		}
 	}
 	l.mu.Lock()
-	l.begun[session] = true
+	l.pending[session] = true
 	l.mu.Unlock()
 	if _, err := s.End(ctx, license.EndReport{OrgID: org, ProfileID: profile, SessionID: session}); err != nil {
 		return l.failed()
@@ -193,7 +193,7 @@ func (l *acknowledgedCalls) any() uuid.UUID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for session := range l.granted {
-		if !l.begun[session] {
+		if !l.pending[session] {
 			return session
 		}
 	}
@@ -220,7 +220,7 @@ func (l *acknowledgedCalls) compare(t *testing.T, dsn string, org uuid.UUID) {
 		}
 	}
 	for session := range l.granted {
-		if state[session] == "" || !l.begun[session] && state[session] != "reserved" {
+		if state[session] == "" || !l.pending[session] && state[session] != "reserved" {
 			t.Errorf("an acknowledged grant is lost: %s is %q", session, state[session])
 		}
 	}

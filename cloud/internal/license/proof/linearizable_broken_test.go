@@ -39,8 +39,8 @@ type plainLimiter struct {
 
 func (l *plainLimiter) Close() error { l.commits.Wait(); return nil }
 
-// in runs fn in a transaction that ignores cancellation of the caller.
-func (l *plainLimiter) in(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
+// tx runs fn in a transaction that ignores cancellation of the caller.
+func (l *plainLimiter) tx(ctx context.Context, fn func(tx *sqlx.Tx) error) error {
 	if l.defect != earlyAnswer {
 		return pg.InTx(context.WithoutCancel(ctx), l.db, fn)
 	}
@@ -74,25 +74,25 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 	if err := ctx.Err(); err != nil {
 		return license.Grant{}, err
 	}
-	var seen struct {
+	var row struct {
 		license.Usage
 		ID    *uuid.UUID `db:"id"`
 		State *string    `db:"state"`
 	}
-	err := l.db.Get(&seen, `SELECT o.in_use, o.max_slots, s.id, s.state FROM license_org o
+	err := l.db.Get(&row, `SELECT o.in_use, o.max_slots, s.id, s.state FROM license_org o
 		LEFT JOIN license_slots s ON s.organization_id = o.organization_id AND s.session_id = $2 WHERE o.organization_id = $1`, req.OrgID, req.SessionID)
 	switch {
 	case err != nil:
 		return license.Grant{}, err
-	case seen.ID != nil && *seen.State == "released":
+	case row.ID != nil && *row.State == "released":
 		return license.Grant{}, fault.New(fault.Conflict, "That session is over.")
-	case seen.ID != nil:
-		return license.Grant{Allowed: true, Current: seen.Current, Limit: seen.Limit, SlotID: *seen.ID}, nil
-	case seen.Current >= *seen.Limit:
-		return license.Grant{Current: seen.Current, Limit: seen.Limit}, nil
+	case row.ID != nil:
+		return license.Grant{Allowed: true, Current: row.Current, Limit: row.Limit, SlotID: *row.ID}, nil
+	case row.Current >= *row.Limit:
+		return license.Grant{Current: row.Current, Limit: row.Limit}, nil
 	}
-	grant := license.Grant{Allowed: true, Limit: seen.Limit, SlotID: uuid.New()}
-	err = l.in(ctx, func(tx *sqlx.Tx) error {
+	grant := license.Grant{Allowed: true, Limit: row.Limit, SlotID: uuid.New()}
+	err = l.tx(ctx, func(tx *sqlx.Tx) error {
 		text := `SELECT in_use FROM license_org WHERE organization_id = $1 FOR UPDATE`
 		if l.defect == unlocked {
 			text = `SELECT count(*) FROM license_slots WHERE organization_id = $1 AND released_at IS NULL`
@@ -110,7 +110,7 @@ func (l *plainLimiter) attempt(ctx context.Context, req license.Request) (licens
 		}
 		grant.Current++
 		if l.defect == staleCount {
-			grant.Current = seen.Current + 1
+			grant.Current = row.Current + 1
 		}
 		if _, err := tx.Exec(`UPDATE license_org SET in_use = in_use + 1 WHERE organization_id = $1`, req.OrgID); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (l *plainLimiter) End(ctx context.Context, report license.EndReport) (sessi
 		Machine *string            `db:"machine_id"`
 		Reason  *license.EndReason `db:"end_reason"`
 	}
-	err = l.in(ctx, func(tx *sqlx.Tx) error {
+	err = l.tx(ctx, func(tx *sqlx.Tx) error {
 		if _, err := tx.Exec(`SELECT FROM license_org WHERE organization_id = $1 FOR UPDATE`, report.OrgID); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ type historyRecorder struct {
 
 	mu      sync.Mutex
 	history []porcupine.Operation
-	asked   atomic.Int64 // without the operations that frame an era
+	started atomic.Int64 // without the operations that frame an era
 	unknown atomic.Int64
 }
 
@@ -88,12 +88,12 @@ func (h *historyRecorder) era(number, n int) {
 	for _, pool := range h.pools {
 		replicas = append(replicas, h.open(pool))
 	}
-	until := h.asked.Load() + int64(n)
+	until := h.started.Load() + int64(n)
 	first := len(h.history)
 	var group sync.WaitGroup
 	for client := range h.clients {
 		group.Go(func() {
-			for h.asked.Load() < until && !h.t.Failed() {
+			for h.started.Load() < until && !h.t.Failed() {
 				h.step(replicas[client%len(replicas)], client, number, rand.IntN(len(h.tenants)))
 			}
 		})
@@ -116,10 +116,10 @@ func (h *historyRecorder) era(number, n int) {
 }
 
 // step runs one operation in an organization.
-func (h *historyRecorder) step(s limiter, client, era, of int) {
-	own := h.tenants[of]
+func (h *historyRecorder) step(s limiter, client, era, tenant int) {
+	own := h.tenants[tenant]
 	own.mu.Lock()
-	q := operationInput{part: partition{era, of}, limit: own.limit, reason: license.Idle}
+	q := operationInput{part: partition{era, tenant}, limit: own.limit, reason: license.Idle}
 	if rand.IntN(2) == 0 {
 		q.reason = license.Crash
 	}
@@ -231,9 +231,9 @@ func (h *historyRecorder) end(s limiter, client int, own *tenant, q operationInp
 }
 
 // frame records the database state of an organization.
-func (h *historyRecorder) frame(era, of int, what action) {
+func (h *historyRecorder) frame(era, tenant int, what action) {
 	h.t.Helper()
-	own := h.tenants[of]
+	own := h.tenants[tenant]
 	var rows []struct {
 		ID        uuid.UUID `db:"id"`
 		SessionID uuid.UUID `db:"session_id"`
@@ -257,14 +257,14 @@ func (h *historyRecorder) frame(era, of int, what action) {
 		}
 		a.live[i] = own.number(i, row.ID)
 	}
-	at := h.now()
-	h.write(h.clients, operationInput{part: partition{era, of}, what: what, limit: own.limit}, a, at, at)
+	now := h.now()
+	h.write(h.clients, operationInput{part: partition{era, tenant}, what: what, limit: own.limit}, a, now, now)
 }
 
 func (h *historyRecorder) now() int64 { return int64(time.Since(h.began)) }
 
 func (h *historyRecorder) record(client int, q operationInput, a operationOutput, called, returned int64) {
-	h.asked.Add(1)
+	h.started.Add(1)
 	h.write(client, q, a, called, returned)
 }
 
@@ -277,12 +277,12 @@ func (h *historyRecorder) write(client int, q operationInput, a operationOutput,
 // recorded returns the verdict on a history of n operations.
 func (h *historyRecorder) recorded(n, eraSize int, judgeFor time.Duration) (verdict porcupine.CheckResult, story string) {
 	h.t.Helper()
-	for era := 0; int(h.asked.Load()) < n && !h.t.Failed(); era++ {
+	for era := 0; int(h.started.Load()) < n && !h.t.Failed(); era++ {
 		h.era(era, eraSize)
 	}
 	took := time.Since(h.began)
 	began := time.Now()
 	verdict = porcupine.CheckOperationsTimeout(limiterModel(), h.history, judgeFor)
 	return verdict, fmt.Sprintf("%d operations of %d clients in %d organizations over %d replicas in %s, %d of them of callers who left: %s after %s",
-		h.asked.Load(), h.clients, len(h.tenants), len(h.pools), took.Round(time.Millisecond), h.unknown.Load(), verdict, time.Since(began).Round(time.Millisecond))
+		h.started.Load(), h.clients, len(h.tenants), len(h.pools), took.Round(time.Millisecond), h.unknown.Load(), verdict, time.Since(began).Round(time.Millisecond))
 }

@@ -65,7 +65,7 @@ type limiterState struct {
 	is   string
 }
 
-func (c limiterState) of(session int) byte {
+func (c limiterState) state(session int) byte {
 	if session >= len(c.is) {
 		return unknownSession
 	}
@@ -88,7 +88,7 @@ func (c limiterState) with(session int, is byte) limiterState {
 	if holdsSlot(is) {
 		live++
 	}
-	if holdsSlot(c.of(session)) {
+	if holdsSlot(c.state(session)) {
 		live--
 	}
 	return limiterState{live, next.String()}
@@ -124,7 +124,7 @@ func limiterModel() porcupine.Model {
 			case settles:
 				return c.isExactly(a), c
 			case undoes:
-				is := c.of(q.session)
+				is := c.state(q.session)
 				if is == heldUnreported {
 					c = c.with(q.session, cancelledCall)
 				}
@@ -139,7 +139,7 @@ func limiterModel() porcupine.Model {
 }
 
 func (c limiterState) authorize(q operationInput, a operationOutput) (bool, limiterState) {
-	is := c.of(q.session)
+	is := c.state(q.session)
 	switch {
 	case q.leaves:
 		switch {
@@ -161,7 +161,7 @@ func (c limiterState) authorize(q operationInput, a operationOutput) (bool, limi
 }
 
 func (c limiterState) end(q operationInput, a operationOutput) (bool, limiterState) {
-	is, was := c.of(q.session), c
+	is, was := c.state(q.session), c
 	switch {
 	case hasEnded(is):
 	case holdsNoSlot(is):
@@ -169,9 +169,9 @@ func (c limiterState) end(q operationInput, a operationOutput) (bool, limiterSta
 	default:
 		c = c.with(q.session, endedIdle+byte(crashBit(q.reason)))
 	}
-	now := c.of(q.session)
+	now := c.state(q.session)
 	right := crashBit(a.reason) == int(now-tombstoneIdle)%2 && (a.slot == none) == (now < endedIdle)
-	if was := was.of(q.session); was >= holds {
+	if was := was.state(q.session); was >= holds {
 		right = right && was == holds+byte(a.slot)
 	}
 	return right, c
@@ -190,7 +190,7 @@ func (c limiterState) isExactly(a operationOutput) bool {
 		return false
 	}
 	for session, slot := range a.live {
-		if c.of(session) != holds+byte(slot) {
+		if c.state(session) != holds+byte(slot) {
 			return false
 		}
 	}
@@ -199,13 +199,13 @@ func (c limiterState) isExactly(a operationOutput) bool {
 
 func partitionHistory(history []porcupine.Operation) [][]porcupine.Operation {
 	var parts [][]porcupine.Operation
-	at := map[partition]int{}
+	index := map[partition]int{}
 	for _, op := range history {
 		key := op.Input.(operationInput).part
-		i, ok := at[key]
+		i, ok := index[key]
 		if !ok {
 			i = len(parts)
-			at[key] = i
+			index[key] = i
 			parts = append(parts, nil)
 		}
 		parts[i] = append(parts[i], op)

@@ -52,7 +52,7 @@ func (q reclaim) send(ctx context.Context, s *testEnv, r *replica) answer {
 }
 
 // limit changes the slot limit.
-type limit struct{ to int }
+type limit struct{ value int }
 
 func (q limit) steps() []step {
 	return []step{func(m *model, a *answer) {
@@ -60,17 +60,17 @@ func (q limit) steps() []step {
 			a.verdict = "gone"
 			return
 		}
-		m.setLimit(q.to)
+		m.setLimit(q.value)
 		a.verdict = "done"
 	}}
 }
 
 func (q limit) send(ctx context.Context, s *testEnv, r *replica) answer {
-	var to *int
-	if q.to >= 0 {
-		to = &q.to
+	var newLimit *int
+	if q.value >= 0 {
+		newLimit = &q.value
 	}
-	return done(pg.InTx(ctx, r.db, func(tx *sqlx.Tx) error { return r.SetLimit(ctx, tx, s.org, to) }))
+	return done(pg.InTx(ctx, r.db, func(tx *sqlx.Tx) error { return r.SetLimit(ctx, tx, s.org, newLimit) }))
 }
 
 // revoke revokes a key.

@@ -33,11 +33,11 @@ type answer struct {
 	count                       string // the returned count; compared only for sequential calls
 	accepted, released, unknown []session
 
-	made, late, allHeardOf bool // state of the model between the steps of a call
-	carried                bool // likewise: the carried end concerns a session that holds a slot
-	joined                 bool // likewise: the call is in the queue
-	noProfileToo           bool // both limits are reached: either may be returned
-	err                    error
+	created, late, allHeardOf bool // state of the model between the steps of a call
+	carried                   bool // likewise: the carried end concerns a session that holds a slot
+	joined                    bool // likewise: the call is in the queue
+	noProfileToo              bool // both limits are reached: either may be returned
+	err                       error
 }
 
 // is compares with the model's answer, except for the counts, which depend on

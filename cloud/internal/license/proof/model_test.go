@@ -57,7 +57,7 @@ type slot struct {
 	status    string
 	reason    string
 	profile   profile
-	made      bool // the profile was made for this launch
+	created   bool // the profile was made for this launch
 	away      bool // it does not count, since the slot was released without an end report
 	machine   machine
 	boot      boot
@@ -125,25 +125,25 @@ func (m *model) waiting() (all []session) {
 // of a launch ahead of it: who does not wait is behind all that do.
 func (m *model) overtakes(q authorize) bool {
 	ahead := m.waiting()
-	if at := slices.Index(ahead, q.session); q.waits && at >= 0 {
-		ahead = ahead[:at]
+	if i := slices.Index(ahead, q.session); q.waits && i >= 0 {
+		ahead = ahead[:i]
 	}
 	return m.limit >= 0 && m.used()+len(ahead) >= m.limit
 }
 
 // enqueue: a repeated request keeps its place while its lease lasts.
-func (m *model) enqueue(of session) (position int) {
-	if !slices.Contains(m.waiting(), of) {
-		m.dequeue(of)
-		m.queue = append(m.queue, queuedLaunch{session: of})
+func (m *model) enqueue(s session) (position int) {
+	if !slices.Contains(m.waiting(), s) {
+		m.dequeue(s)
+		m.queue = append(m.queue, queuedLaunch{session: s})
 	}
-	at := slices.IndexFunc(m.queue, func(p queuedLaunch) bool { return p.session == of })
-	m.queue[at].lease = m.now + queueTTL
-	return slices.Index(m.waiting(), of) + 1
+	i := slices.IndexFunc(m.queue, func(p queuedLaunch) bool { return p.session == s })
+	m.queue[i].lease = m.now + queueTTL
+	return slices.Index(m.waiting(), s) + 1
 }
 
-func (m *model) dequeue(of session) {
-	m.queue = slices.DeleteFunc(m.queue, func(p queuedLaunch) bool { return p.session == of })
+func (m *model) dequeue(s session) {
+	m.queue = slices.DeleteFunc(m.queue, func(p queuedLaunch) bool { return p.session == s })
 }
 
 // usage returns the counter of an answer, which includes the call's own slot.
@@ -151,7 +151,7 @@ func (m *model) usage() string { return fmt.Sprintf("%d of %d", m.used(), m.limi
 
 func (m *model) profiles() (n int) {
 	for _, s := range m.slots {
-		if s.live() && s.made && !s.away {
+		if s.live() && s.created && !s.away {
 			n++
 		}
 	}
@@ -184,13 +184,13 @@ func (m *model) reserve(q authorize, a *answer) {
 		a.verdict, a.count = "profile_limit", fmt.Sprintf("%d of %d, %d profiles", m.used(), m.most, m.profiles())
 	case !found:
 		m.slots[q.session] = slot{
-			state: "reserved", profile: q.profile, made: q.spec, machine: q.machine, boot: q.boot,
+			state: "reserved", profile: q.profile, created: q.spec, machine: q.machine, boot: q.boot,
 			reserved: m.now, lease: m.now + reservationTTL, untouched: true,
 		}
 		if q.waits {
 			m.dequeue(q.session)
 		}
-		a.verdict, a.count, a.made = "granted", m.usage(), true
+		a.verdict, a.count, a.created = "granted", m.usage(), true
 	case !s.live() || s.machine != q.machine || s.boot != q.boot || !q.spec && q.profile != "" && !s.acceptsProfile(q.profile):
 		a.verdict = "conflict"
 	default:
@@ -221,7 +221,7 @@ func (m *model) applyCarriedEnd(q authorize, a *answer) {
 // undo: the reservation of a cancelled caller is removed, unless its session was
 // requested again (DESIGN 6: cancelled callers never leak a slot).
 func (m *model) undo(q authorize, a *answer) {
-	if s, found := m.slots[q.session]; a.made && found && s.state == "reserved" && s.untouched {
+	if s, found := m.slots[q.session]; a.created && found && s.state == "reserved" && s.untouched {
 		delete(m.slots, q.session)
 	}
 }
@@ -267,7 +267,7 @@ func (m *model) start(q start, a *answer) {
 		s.reserved = m.now
 	}
 	m.slots[q.session] = slot{
-		state: "running", reserved: s.reserved, profile: q.profile, made: s.made, machine: q.machine, boot: q.boot, seq: q.seq,
+		state: "running", reserved: s.reserved, profile: q.profile, created: s.created, machine: q.machine, boot: q.boot, seq: q.seq,
 		lease: max(s.reserved, min(q.startedAt, m.now)) + unreportedTTL, started: true,
 	}
 }
@@ -316,7 +316,7 @@ func (m *model) end(q end, a *answer) {
 func (s slot) released(why, status, reason string) slot {
 	s.state, s.why, s.status, s.reason = "released", why, status, reason
 	s.untouched = false
-	s.made, s.away = s.made && why != "ended", why != "ended" // the profile of a launch is deleted at its end
+	s.created, s.away = s.created && why != "ended", why != "ended" // the profile of a launch is deleted at its end
 	return s
 }
 
@@ -334,6 +334,6 @@ func (m *model) expire(sessions bool) (n int) {
 
 // shift lets time pass. remove removes the organization with all of its data (DESIGN
 // 5). A new limit ends no session; it only refuses (DESIGN 6).
-func (m *model) shift(seconds int) { m.now += seconds }
-func (m *model) remove()           { *m = model{now: m.now, limit: m.limit, most: m.most} }
-func (m *model) setLimit(to int)   { m.limit = to }
+func (m *model) shift(seconds int)  { m.now += seconds }
+func (m *model) remove()            { *m = model{now: m.now, limit: m.limit, most: m.most} }
+func (m *model) setLimit(limit int) { m.limit = limit }

@@ -84,14 +84,14 @@ func leaseMutations() []*mutation {
 func tenantMutations() []*mutation {
 	const rule = "tenants never see each other (DESIGN 5)"
 	machine, anyMachine := "s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL", "$1::uuid IS NOT NULL AND s.machine_id = $2 AND s.released_at IS NULL"
-	of, ofAny := "s.organization_id = $1 AND s.session_id", "$1::uuid IS NOT NULL AND s.session_id"
+	condition, ofAny := "s.organization_id = $1 AND s.session_id", "$1::uuid IS NOT NULL AND s.session_id"
 	return []*mutation{
 		{name: "another organization's sessions are held", rule: rule, plan: tenants, changes: []change{
 			{refresh, machine + "\n\t\tAND (s", anyMachine + "\n\t\tAND (s"}}},
 		{name: "another organization's sessions are omitted", rule: rule, plan: tenants, changes: []change{
 			{releaseOmitted, machine, anyMachine}, {hasOmitted, machine, anyMachine}}},
-		{name: "another organization's sessions are adopted", rule: rule, plan: tenants, changes: []change{{adopt, of, ofAny}}},
-		{name: "another organization's sessions are ended", rule: rule, plan: tenants, changes: []change{{endOne, of, ofAny}}},
+		{name: "another organization's sessions are adopted", rule: rule, plan: tenants, changes: []change{{adopt, condition, ofAny}}},
+		{name: "another organization's sessions are ended", rule: rule, plan: tenants, changes: []change{{endOne, condition, ofAny}}},
 		{name: "another organization's sessions are reclaimed", rule: rule, plan: tenants, changes: []change{
 			{expire, "organization_id = $1 AND (state", "$1::uuid IS NOT NULL AND (state"}}},
 	}

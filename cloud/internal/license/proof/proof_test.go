@@ -78,12 +78,12 @@ type tally struct {
 }
 
 func (t *tally) add(other *tally) {
-	for _, each := range []struct{ to, from *int }{
+	for _, each := range []struct{ sum, part *int }{
 		{&t.scripts, &other.scripts}, {&t.operations, &other.operations}, {&t.atOnce, &other.atOnce}, {&t.abandoned, &other.abandoned},
 		{&t.grants, &other.grants}, {&t.refusals, &other.refusals}, {&t.queued, &other.queued}, {&t.heartbeats, &other.heartbeats}, {&t.crashes, &other.crashes},
 		{&t.authorizes, &other.authorizes}, {&t.starts, &other.starts}, {&t.ends, &other.ends}, {&t.reclaims, &other.reclaims}, {&t.plans, &other.plans},
 	} {
-		*each.to += *each.from
+		*each.sum += *each.part
 	}
 	for kind, n := range other.found {
 		t.found[kind] += n

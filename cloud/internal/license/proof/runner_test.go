@@ -158,14 +158,14 @@ func (p *scriptRunner) together(all []*call, o operation) *violation {
 		last.got = last.send(ctx, p.testEnv, last.replica)
 	}
 	found := p.readTables()
-	seen := found.lines(p.testEnv)
-	search := search{calls: all, want: seen, counts: len(all) == 1 && !crashed}
+	rows := found.lines(p.testEnv)
+	search := search{calls: all, want: rows, counts: len(all) == 1 && !crashed}
 	after := search.explain(p.m)
 	if after != nil && found.Feed == 0 && found.OtherOrg == p.otherOrgRows {
 		p.m = after
 		return nil
 	}
-	return p.violation(all, found, seen)
+	return p.violation(all, found, rows)
 }
 
 // send runs the calls, one of which may crash, and reports whether it did.
@@ -180,7 +180,7 @@ func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (cras
 		own, leave := context.WithCancel(ctx)
 		defer leave()
 		contexts[0] = own
-		disarm = first.driver.arm(&crash{at: o.at, after: o.after, kind: o.crash, leave: leave})
+		disarm = first.driver.arm(&crash{number: o.at, after: o.after, kind: o.crash, leave: leave})
 	}
 	if len(all) == 1 {
 		all[0].got = all[0].send(contexts[0], p.testEnv, first)
@@ -208,7 +208,7 @@ type violation struct {
 	hung  bool // a call did not return in time
 }
 
-func (p *scriptRunner) violation(all []*call, found tableRows, seen string) *violation {
+func (p *scriptRunner) violation(all []*call, found tableRows, rows string) *violation {
 	var story strings.Builder
 	for _, c := range all {
 		fmt.Fprintf(&story, "\n  %T %+v %v\n    came to: %v", c.message, c.message, c.fate, c.got)
@@ -229,7 +229,7 @@ func (p *scriptRunner) violation(all []*call, found tableRows, seen string) *vio
 	if len(all) == 1 {
 		fmt.Fprintf(&story, "\n  should be: %v", a)
 	}
-	fmt.Fprintf(&story, "\nbefore:\n%s\nafter (- one after the other, + really):\n%s", formatModel(p.m), cmp.Diff(formatModel(expected), seen))
+	fmt.Fprintf(&story, "\nbefore:\n%s\nafter (- one after the other, + really):\n%s", formatModel(p.m), cmp.Diff(formatModel(expected), rows))
 	if found.Feed != 0 {
 		fmt.Fprintf(&story, "\nthe feed has %d sessions otherwise", found.Feed)
 	}

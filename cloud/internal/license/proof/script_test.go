@@ -174,10 +174,10 @@ func carrying(t *rapid.T, o operation) operation {
 
 // scripts generates the scripts of the model test.
 func scripts() *rapid.Generator[script] {
-	one, many := singleCalls.list(), concurrentCalls.list()
+	single, many := singleCalls.list(), concurrentCalls.list()
 	inBurst := rapid.Custom(func(t *rapid.T) operation { return carrying(t, draw(t, many, sessionsAtOnce)) })
 	return ofOperations(rapid.Custom(func(t *rapid.T) operation {
-		o := carrying(t, draw(t, one, sessionsAtOnce))
+		o := carrying(t, draw(t, single, sessionsAtOnce))
 		if o.kind == aBurst {
 			o.burst = rapid.SliceOfN(inBurst, 2, 4).Draw(t, "burst")
 		}

@@ -13,19 +13,19 @@ type search struct {
 
 // branch is the progress of all calls in one order.
 type branch struct {
-	m       *model
-	at      []int // steps taken
-	answers []answer
-	over    []bool
+	m        *model
+	progress []int // steps taken
+	answers  []answer
+	over     []bool
 }
 
 // explain returns the model after the calls, or nil.
 func (s *search) explain(m *model) *model {
 	n := len(s.calls)
-	return s.from(branch{m, make([]int, n), make([]answer, n), make([]bool, n)})
+	return s.explore(branch{m, make([]int, n), make([]answer, n), make([]bool, n)})
 }
 
-func (s *search) from(b branch) *model {
+func (s *search) explore(b branch) *model {
 	open := 0
 	for i := range s.calls {
 		if b.over[i] {
@@ -36,7 +36,7 @@ func (s *search) from(b branch) *model {
 			continue
 		}
 		for _, next := range s.next(i, b) {
-			if found := s.from(next); found != nil {
+			if found := s.explore(next); found != nil {
 				return found
 			}
 		}
@@ -49,10 +49,10 @@ func (s *search) from(b branch) *model {
 
 // with returns the branch after a step of one call, which changed the model.
 func (b branch) with(i int, m *model, a answer, over bool) branch {
-	next := branch{m, append([]int(nil), b.at...), append([]answer(nil), b.answers...), append([]bool(nil), b.over...)}
-	next.at[i]++
-	if a.allHeardOf && next.at[i] == 1 {
-		next.at[i]++ // there is no unknown session to find
+	next := branch{m, append([]int(nil), b.progress...), append([]answer(nil), b.answers...), append([]bool(nil), b.over...)}
+	next.progress[i]++
+	if a.allHeardOf && next.progress[i] == 1 {
+		next.progress[i]++ // there is no unknown session to find
 	}
 	next.answers[i], next.over[i] = a, over
 	return next
@@ -61,17 +61,17 @@ func (b branch) with(i int, m *model, a answer, over bool) branch {
 // next returns the possible next steps of a call.
 func (s *search) next(i int, b branch) []branch {
 	c, steps := s.calls[i], s.calls[i].steps()
-	if b.at[i] == len(steps) { // the reservation of a cancelled caller is undone
+	if b.progress[i] == len(steps) { // the reservation of a cancelled caller is undone
 		after, a := b.m.clone(), b.answers[i]
 		after.undo(c.message.(authorize), &a)
 		return []branch{b.with(i, after, a, true)}
 	}
-	step := steps[b.at[i]]
+	step := steps[b.progress[i]]
 	before := b.m.clone()
 	var all []branch
 	if launches(c.message) && before.reclaimForLaunch(step, c.grace) {
 		searched := b.with(i, before, b.answers[i], false)
-		searched.at[i]-- // the slot is not taken yet
+		searched.progress[i]-- // the slot is not taken yet
 		all = append(all, searched)
 		if len(s.calls) == 1 && !c.cutShort() && !waits(c.message) {
 			return all
@@ -81,7 +81,7 @@ func (s *search) next(i int, b branch) []branch {
 	if c.cutShort() {
 		all = append(all, b.with(i, b.m, b.answers[i], true))
 	}
-	if waits(c.message) && len(s.calls) > 1 && b.at[i] == len(steps)-1 && !b.answers[i].joined {
+	if waits(c.message) && len(s.calls) > 1 && b.progress[i] == len(steps)-1 && !b.answers[i].joined {
 		all = append(all, s.join(i, b))
 	}
 	return append(all, s.take(i, b, before, step)...)
@@ -97,8 +97,8 @@ func launches(q message) bool {
 
 // waits reports whether a call joins the queue. It can reclaim before it is served.
 func waits(q message) bool {
-	asked, ok := q.(authorize)
-	return ok && asked.waits
+	request, ok := q.(authorize)
+	return ok && request.waits
 }
 
 // join returns the branch in which a call that waits has joined the queue, and has yet to
@@ -111,7 +111,7 @@ func (s *search) join(i int, b branch) branch {
 		}
 	}
 	joined := b.with(i, after, b.answers[i], false)
-	joined.at[i] = b.at[i]
+	joined.progress[i] = b.progress[i]
 	joined.answers[i].joined = true
 	return joined
 }
@@ -135,7 +135,7 @@ func (c *call) cutShort() bool { return c.fate != noCrash && c.got.verdict == "e
 // take applies the step.
 func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 	c, a := s.calls[i], b.answers[i]
-	if s.isSuperseded(i) && b.at[i] == len(c.steps())-1 {
+	if s.isSuperseded(i) && b.progress[i] == len(c.steps())-1 {
 		after := m.clone()
 		if _, found := m.slots[c.message.(authorize).session]; !found {
 			after.enqueue(c.message.(authorize).session)
@@ -154,7 +154,7 @@ func (s *search) take(i int, b branch, m *model, step step) (all []branch) {
 	}
 	q, reserves := c.message.(authorize)
 	switch {
-	case !reserves || !a.made:
+	case !reserves || !a.created:
 		if c.cutShort() {
 			all = append(all, b.with(i, m, a, true))
 		}

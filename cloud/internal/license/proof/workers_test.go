@@ -51,7 +51,7 @@ func (p *scriptRunner) report(o operation) message {
 	if o.kind == aHeartbeat {
 		return p.beat(o, w)
 	}
-	host, run, of := w.machine, w.boot, w.profile
+	host, run, profile := w.machine, w.boot, w.profile
 	switch o.deviation {
 	case otherBoot:
 		run = p.bootOn(host, o.n)
@@ -59,14 +59,14 @@ func (p *scriptRunner) report(o operation) message {
 		host = machineOf(o.session + 1)
 		run = p.bootOn(host, 0)
 	case otherProfile:
-		of = "another"
+		profile = "another"
 	}
 	switch o.kind {
 	case anAuthorize:
 		if o.deviation == otherProfile && o.n%2 == 0 {
-			of = ""
+			profile = ""
 		}
-		q := authorize{key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run}
+		q := authorize{key: p.keyFor(o), session: w.name, profile: profile, machine: host, boot: run}
 		if w.spec && o.deviation != otherProfile {
 			q.spec = true
 		}
@@ -77,16 +77,16 @@ func (p *scriptRunner) report(o operation) message {
 		p.seqs[run]++
 		ago := []int{0, 0, 0, 0, 0, 30, 600, -3600, unreportedTTL - 60, unreportedTTL}[o.n%10]
 		return start{
-			key: p.keyFor(o), session: w.name, profile: of, machine: host, boot: run, seq: p.seqs[run], startedAt: p.m.now - ago,
+			key: p.keyFor(o), session: w.name, profile: profile, machine: host, boot: run, seq: p.seqs[run], startedAt: p.m.now - ago,
 			tellsSlot: o.n%2 == 0, otherSlot: o.deviation == otherKey && o.n%2 == 0, unknownProfile: o.deviation == otherProfile && o.n%3 == 0,
 		}
 	}
-	return p.endOf(o, w.name, of)
+	return p.endOf(o, w.name, profile)
 }
 
-func (p *scriptRunner) endOf(o operation, of session, by profile) end {
+func (p *scriptRunner) endOf(o operation, s session, by profile) end {
 	how := [][2]string{{"exited", "unknown"}, {"exited", "crash"}, {"killed", "idle"}, {"killed", "client_close"}}[o.n%4]
-	return end{key: p.keyFor(o), session: of, profile: by, status: how[0], reason: how[1]}
+	return end{key: p.keyFor(o), session: s, profile: by, status: how[0], reason: how[1]}
 }
 
 // carried returns the end that an authorize carries: that of the first listed session,
@@ -96,11 +96,11 @@ func (p *scriptRunner) carried(o operation, q authorize) *end {
 		if each == nil || o.listed>>i&1 == 0 || each.name == q.session {
 			continue
 		}
-		of := each.profile
+		profile := each.profile
 		if o.deviation == otherProfile {
-			of = q.profile
+			profile = q.profile
 		}
-		return new(p.endOf(o, each.name, of))
+		return new(p.endOf(o, each.name, profile))
 	}
 	return nil
 }

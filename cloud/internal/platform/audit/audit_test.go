@@ -182,7 +182,7 @@ func TestList_Filters(t *testing.T) {
 	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.created", "a") // noon
 	f.mustRecord(t.Context(), f.org, "apiKey.created", "b")                                          // 12:01
 	f.mustRecord(withSource(t.Context(), audit.Source{UserID: f.ada}), f.org, "apiKey.revoked", "b") // 12:02
-	one, two := noon.Add(time.Minute), noon.Add(2*time.Minute)
+	first, second := noon.Add(time.Minute), noon.Add(2*time.Minute)
 	for name, test := range map[string]struct {
 		filter audit.Filter
 		want   []string // action and target, newest first
@@ -191,9 +191,9 @@ func TestList_Filters(t *testing.T) {
 		"action":    {audit.Filter{Action: new("apiKey.created")}, []string{"apiKey.created b", "apiKey.created a"}},
 		"actor":     {audit.Filter{ActorID: &f.ada}, []string{"apiKey.revoked b", "apiKey.created a"}},
 		"target":    {audit.Filter{TargetID: new("b")}, []string{"apiKey.revoked b", "apiKey.created b"}},
-		"from":      {audit.Filter{From: &one}, []string{"apiKey.revoked b", "apiKey.created b"}},
-		"to":        {audit.Filter{To: &two}, []string{"apiKey.created b", "apiKey.created a"}},
-		"all":       {audit.Filter{Action: new("apiKey.revoked"), ActorID: &f.ada, TargetID: new("b"), From: &two, To: new(two.Add(1000))}, []string{"apiKey.revoked b"}},
+		"from":      {audit.Filter{From: &first}, []string{"apiKey.revoked b", "apiKey.created b"}},
+		"to":        {audit.Filter{To: &second}, []string{"apiKey.created b", "apiKey.created a"}},
+		"all":       {audit.Filter{Action: new("apiKey.revoked"), ActorID: &f.ada, TargetID: new("b"), From: &second, To: new(second.Add(1000))}, []string{"apiKey.revoked b"}},
 		"a mistake": {audit.Filter{TargetID: new("' OR true --")}, nil},
 	} {
 		found := f.list(test.filter, newest)

@@ -22,9 +22,9 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func newService(t *testing.T, to string, mailer contact.Mailer) *contact.Service {
+func newService(t *testing.T, recipient string, mailer contact.Mailer) *contact.Service {
 	t.Helper()
-	return &contact.Service{DB: dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole}), Mailer: mailer, To: to}
+	return &contact.Service{DB: dbtest.Open(t, dbtest.NewDSN(t), pg.Options{Role: pg.AppRole}), Mailer: mailer, To: recipient}
 }
 
 func message(address string) contact.Message {

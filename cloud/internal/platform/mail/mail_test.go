@@ -23,7 +23,7 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-const from = "svc <noreply@svc.example>"
+const sender = "svc <noreply@svc.example>"
 
 // fixture is an outbox on its own database.
 type fixture struct {
@@ -54,9 +54,9 @@ func (h *fixture) replica(db *sqlx.DB, transport mail.Transport) mail.Outbox {
 }
 
 // queue sends a mail in its own transaction.
-func (h *fixture) queue(to, subject, text string) {
+func (h *fixture) queue(recipient, subject, text string) {
 	h.t.Helper()
-	err := pg.InTx(h.t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(h.t.Context(), tx, to, subject, text) })
+	err := pg.InTx(h.t.Context(), h.db, func(tx *sqlx.Tx) error { return h.Send(h.t.Context(), tx, recipient, subject, text) })
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (h *fixture) due() {
 // dialer returns a transport to a server of the test.
 func dialer(t *testing.T, address string, s *server) *mail.SMTP {
 	t.Helper()
-	transport, err := mail.ParseSMTP(address, from)
+	transport, err := mail.ParseSMTP(address, sender)
 	if err != nil {
 		t.Fatal(err)
 	}

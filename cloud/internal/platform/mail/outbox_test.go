@@ -41,8 +41,8 @@ func TestOutbox_EncryptsUntilSentThenWipes(t *testing.T) {
 		t.Fatalf("%d mails arrived", len(mails))
 	}
 	got := mails[0]
-	if got.from != "noreply@svc.example" || got.to != "ada@example.com" || !got.secure || s.signedIn() != "robot" {
-		t.Errorf("sent from %s to %s, encrypted %v, by %q", got.from, got.to, got.secure, s.signedIn())
+	if got.sender != "noreply@svc.example" || got.recipient != "ada@example.com" || !got.secure || s.signedIn() != "robot" {
+		t.Errorf("sent from %s to %s, encrypted %v, by %q", got.sender, got.recipient, got.secure, s.signedIn())
 	}
 	if want := "Open https://svc.example/#" + token + "\r\nBest\r\n.\r\nsvc"; strings.TrimSpace(got.body) != want {
 		t.Errorf("the text is %q, want %q", got.body, want)
@@ -74,27 +74,27 @@ func TestUrgent_SentFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, &h.Outbox)
-	var begun []string
+	var attempted []string
 	eventually(t, func() bool {
-		err := h.db.SelectContext(context.Background(), &begun, `SELECT recipient FROM mail_outbox WHERE attempts > 0`)
-		return err == nil && len(begun) > 0
+		err := h.db.SelectContext(context.Background(), &attempted, `SELECT recipient FROM mail_outbox WHERE attempts > 0`)
+		return err == nil && len(attempted) > 0
 	})
-	if !slices.Contains(begun, "eve@example.com") {
-		t.Errorf("the first mails are %v", begun)
+	if !slices.Contains(attempted, "eve@example.com") {
+		t.Errorf("the first mails are %v", attempted)
 	}
 }
 
 func TestSend_RolledBackIsNotSent(t *testing.T) {
 	h := newFixture(t, &countingTransport{})
-	wanted := errors.New("no")
+	failure := errors.New("no")
 	err := pg.InTx(t.Context(), h.db, func(tx *sqlx.Tx) error {
 		if err := h.Send(t.Context(), tx, "ada@example.com", "Hi", "text"); err != nil {
 			return err
 		}
-		return wanted
+		return failure
 	})
 	var n int
-	if getErr := h.db.Get(&n, `SELECT count(*) FROM mail_outbox`); getErr != nil || n != 0 || !errors.Is(err, wanted) {
+	if getErr := h.db.Get(&n, `SELECT count(*) FROM mail_outbox`); getErr != nil || n != 0 || !errors.Is(err, failure) {
 		t.Errorf("%d mails queued, %v, %v", n, err, getErr)
 	}
 }

@@ -40,10 +40,10 @@ type server struct {
 
 // received is a mail as the server received it.
 type received struct {
-	from, to string
-	header   mail.Header
-	body     string
-	secure   bool
+	sender, recipient string
+	header            mail.Header
+	body              string
+	secure            bool
 }
 
 // serve starts a server on loopback. implicit means TLS from the first byte.
@@ -78,10 +78,10 @@ func (s *server) received() []received {
 	return slices.Clone(s.mails)
 }
 
-func (s *server) refuse(to string, err error) {
+func (s *server) refuse(recipient string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusals[to] = err
+	s.refusals[recipient] = err
 }
 
 func (s *server) signedIn() string {
@@ -91,9 +91,9 @@ func (s *server) signedIn() string {
 }
 
 type session struct {
-	server   *server
-	secure   bool
-	from, to string
+	server            *server
+	secure            bool
+	sender, recipient string
 }
 
 func (s *session) AuthMechanisms() []string { return []string{sasl.Plain} }
@@ -110,13 +110,13 @@ func (s *session) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (s *session) Mail(from string, _ *smtp.MailOptions) error { s.from = from; return nil }
+func (s *session) Mail(sender string, _ *smtp.MailOptions) error { s.sender = sender; return nil }
 
-func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+func (s *session) Rcpt(recipient string, _ *smtp.RcptOptions) error {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
-	s.to = to
-	return s.server.refusals[to]
+	s.recipient = recipient
+	return s.server.refusals[recipient]
 }
 
 func (s *session) Data(r io.Reader) error {
@@ -137,7 +137,7 @@ func (s *session) Data(r io.Reader) error {
 	if s.server.content != nil {
 		return s.server.content
 	}
-	s.server.mails = append(s.server.mails, received{from: s.from, to: s.to, header: message.Header, body: string(body), secure: s.secure})
+	s.server.mails = append(s.server.mails, received{sender: s.sender, recipient: s.recipient, header: message.Header, body: string(body), secure: s.secure})
 	return nil
 }
 

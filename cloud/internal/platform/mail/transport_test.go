@@ -112,14 +112,14 @@ func TestParseSMTP(t *testing.T) {
 		"smtp://robot:hunter2@mail.example/path":     {},
 		"smtps://robot:hunter2@mail.example?tls=x":   {},
 	} {
-		got, err := mail.ParseSMTP(address, from)
+		got, err := mail.ParseSMTP(address, sender)
 		if want.Host == "" {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s: %v, want an error without the password", address, err)
 			}
 			continue
 		}
-		if want.From = from; err != nil || *got != want {
+		if want.From = sender; err != nil || *got != want {
 			t.Errorf("%s: %+v, %v, want %+v", address, got, err, want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestParseSMTP(t *testing.T) {
 func TestDirectory_WritesOneFilePerMail(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mail")
 	log := &logs{}
-	d := &mail.Directory{Path: dir, From: from, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	d := &mail.Directory{Path: dir, From: sender, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	m := newMessage()
 	for range 2 { // a repeated attempt replaces the file
 		if err := d.Deliver(t.Context(), m); err != nil {

@@ -27,7 +27,7 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, plain, aad, elsewhere []byte, at uint16, change byte, garbage []byte) {
+	f.Fuzz(func(t *testing.T, plain, aad, elsewhere []byte, position uint16, change byte, garbage []byte) {
 		for name, sealer := range map[string]*Box{"before": before, "now": box} {
 			sealed, err := sealer.Seal(plain, aad)
 			if err != nil {
@@ -43,12 +43,12 @@ func FuzzOpen(f *testing.F) {
 				t.Errorf("%s: decrypted with another aad: %q, %v", name, got, err)
 			}
 			changed := bytes.Clone(sealed)
-			changed[int(at)%len(changed)] ^= change
+			changed[int(position)%len(changed)] ^= change
 			if _, err := box.Open(changed, aad); (err == nil) != (change == 0) || err != nil && !errors.Is(err, ErrDecrypt) {
-				t.Errorf("%s: decrypted with byte %d changed by %d: %v", name, int(at)%len(changed), change, err)
+				t.Errorf("%s: decrypted with byte %d changed by %d: %v", name, int(position)%len(changed), change, err)
 			}
-			if _, err := box.Open(sealed[:int(at)%len(sealed)], aad); !errors.Is(err, ErrDecrypt) {
-				t.Errorf("%s: decrypted the first %d bytes: %v", name, int(at)%len(sealed), err)
+			if _, err := box.Open(sealed[:int(position)%len(sealed)], aad); !errors.Is(err, ErrDecrypt) {
+				t.Errorf("%s: decrypted the first %d bytes: %v", name, int(position)%len(sealed), err)
 			}
 			if _, err := before.Open(sealed, aad); (err == nil) != (name == "before") {
 				t.Errorf("%s: a box without the key: %v", name, err)

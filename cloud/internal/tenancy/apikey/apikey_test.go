@@ -134,9 +134,9 @@ func TestCreate_RefusesPastExpiry(t *testing.T) {
 
 func TestVerify_AcceptsValidKeys(t *testing.T) {
 	f := newFixture(t)
-	one, first := f.create(t, apikey.NewKey{Name: "old"})
+	key, first := f.create(t, apikey.NewKey{Name: "old"})
 	two, second := f.create(t, apikey.NewKey{Name: "new"})
-	for secret, want := range map[string]uuid.UUID{first: one.ID, second: two.ID} {
+	for secret, want := range map[string]uuid.UUID{first: key.ID, second: two.ID} {
 		got, err := f.Verify(t.Context(), secret)
 		if err != nil {
 			t.Fatal(err)

@@ -17,9 +17,9 @@ func TestUpdate_ChangesNameAndExpiry(t *testing.T) {
 	k, secret := f.create(t, apikey.NewKey{Name: "fleet"})
 	expires := f.clock.Now().Add(time.Hour)
 	for _, test := range []struct {
-		change apikey.Change
-		name   string
-		at     *time.Time
+		change    apikey.Change
+		name      string
+		expiresAt *time.Time
 	}{
 		{apikey.Change{Name: new("Frankfurt")}, "Frankfurt", nil},
 		{apikey.Change{ExpiresAt: &expires}, "Frankfurt", &expires},
@@ -30,7 +30,7 @@ func TestUpdate_ChangesNameAndExpiry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.Name, k.ExpiresAt = test.name, test.at
+		k.Name, k.ExpiresAt = test.name, test.expiresAt
 		if diff := cmp.Diff(k, got); diff != "" {
 			t.Errorf("changed (-want +got):\n%s", diff)
 		}
@@ -123,14 +123,14 @@ func TestChanges_UnknownKeyIsNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := f.organization(t)
-	for name, at := range map[string][2]uuid.UUID{
+	for name, ids := range map[string][2]uuid.UUID{
 		"another organization's": {foreign, k.ID}, "unknown": {f.orgID, uuid.New()}, "revoked": {f.orgID, revoked.ID},
 	} {
-		_, err := f.Update(t.Context(), at[0], at[1], apikey.Change{Name: new("N"), NeverExpires: true})
+		_, err := f.Update(t.Context(), ids[0], ids[1], apikey.Change{Name: new("N"), NeverExpires: true})
 		if !fault.Is(err, fault.NotFound) {
 			t.Errorf("update, %s: %v", name, err)
 		}
-		if _, _, err := f.Rotate(t.Context(), at[0], f.userID, at[1], new(time.Duration(0))); !fault.Is(err, fault.NotFound) {
+		if _, _, err := f.Rotate(t.Context(), ids[0], f.userID, ids[1], new(time.Duration(0))); !fault.Is(err, fault.NotFound) {
 			t.Errorf("rotate, %s: %v", name, err)
 		}
 	}

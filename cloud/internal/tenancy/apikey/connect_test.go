@@ -57,40 +57,40 @@ func TestConnector_GuideHasDeploymentFiles(t *testing.T) {
 	if len(compose) != 1 {
 		t.Fatalf("compose: %d documents", len(compose))
 	}
-	worker := at(compose[0], "services", "worker")
-	production := at(parseFile(t, "../../../../docker-compose.yml"), "services", "worker")
+	worker := valueAt(compose[0], "services", "worker")
+	production := valueAt(parseFile(t, "../../../../docker-compose.yml"), "services", "worker")
 	for path, want := range map[string]any{
 		"image": "registry.example.com/<org-key-lower>/local-api", "restart": "unless-stopped",
 		"environment.SVC_KEY": "<org-key>", "environment.API_KEY": "${API_KEY:-}",
 		"environment.SVC_CLOUD_URL": "https://cloud.example.com", "environment.PUBLIC_URL": "http://localhost:38923",
-		"ports": []any{"127.0.0.1:38923:38923"}, "volumes": at(production, "volumes").([]any)[:1], "shm_size": at(production, "shm_size"),
+		"ports": []any{"127.0.0.1:38923:38923"}, "volumes": valueAt(production, "volumes").([]any)[:1], "shm_size": valueAt(production, "shm_size"),
 		"security_opt": []any{"seccomp:worker/seccomp.json", "systempaths=unconfined"}, "stop_grace_period": "80s",
 		"healthcheck.test": []any{"CMD", "svc-worker", "health", "--live"},
 	} {
-		if diff := cmp.Diff(want, at(worker, strings.Split(path, ".")...)); diff != "" {
+		if diff := cmp.Diff(want, valueAt(worker, strings.Split(path, ".")...)); diff != "" {
 			t.Errorf("compose %s (-want +got):\n%s", path, diff)
 		}
 	}
 
 	objects := map[string]any{}
 	for _, object := range parseYAML(t, got.Kubernetes) {
-		objects[at(object, "kind").(string)] = object
-		if name := at(object, "metadata", "name"); name != "svc-worker" {
-			t.Errorf("%s is named %v", at(object, "kind"), name)
+		objects[valueAt(object, "kind").(string)] = object
+		if name := valueAt(object, "metadata", "name"); name != "svc-worker" {
+			t.Errorf("%s is named %v", valueAt(object, "kind"), name)
 		}
 	}
-	pod := at(objects["Deployment"], "spec", "template", "spec")
-	container := at(pod, "containers").([]any)[0]
+	pod := valueAt(objects["Deployment"], "spec", "template", "spec")
+	container := valueAt(pod, "containers").([]any)[0]
 	for _, test := range []struct {
-		in   any
-		path string
-		want any
+		document any
+		path     string
+		want     any
 	}{
 		{objects["Secret"], "stringData.SVC_KEY", "<org-key>"},
 		{objects["PersistentVolumeClaim"], "spec.accessModes", []any{"ReadWriteOnce"}},
-		{objects["Service"], "spec.selector", at(objects["Deployment"], "spec", "template", "metadata", "labels")},
+		{objects["Service"], "spec.selector", valueAt(objects["Deployment"], "spec", "template", "metadata", "labels")},
 		{objects["Service"], "spec.publishNotReadyAddresses", true},
-		{objects["Deployment"], "spec.selector.matchLabels", at(objects["Deployment"], "spec", "template", "metadata", "labels")},
+		{objects["Deployment"], "spec.selector.matchLabels", valueAt(objects["Deployment"], "spec", "template", "metadata", "labels")},
 		{pod, "terminationGracePeriodSeconds", 80.0},
 		{container, "image", "registry.example.com/<org-key-lower>/local-api"},
 		{container, "readinessProbe.httpGet.path", "/readyz"},
@@ -101,7 +101,7 @@ func TestConnector_GuideHasDeploymentFiles(t *testing.T) {
 			map[string]any{"name": "PUBLIC_URL", "value": "http://svc-worker:38923"},
 		}},
 	} {
-		if diff := cmp.Diff(test.want, at(test.in, strings.Split(test.path, ".")...)); diff != "" {
+		if diff := cmp.Diff(test.want, valueAt(test.document, strings.Split(test.path, ".")...)); diff != "" {
 			t.Errorf("manifest %s (-want +got):\n%s", test.path, diff)
 		}
 	}
@@ -134,8 +134,8 @@ func parseYAML(t *testing.T, text string) (documents []any) {
 	return documents
 }
 
-// at returns the value at a path of keys, nil if there is none.
-func at(value any, path ...string) any {
+// valueAt returns the value at a path of keys, nil if there is none.
+func valueAt(value any, path ...string) any {
 	for _, key := range path {
 		members, _ := value.(map[string]any)
 		value = members[key]

@@ -30,16 +30,16 @@ func TestCreate_RefusesAtLimit(t *testing.T) {
 	}
 	all.Wait()
 	close(errs)
-	made := 0
+	keys := 0
 	for err := range errs {
 		if err == nil {
-			made++
+			keys++
 		} else {
 			wantFull(t, err, 5)
 		}
 	}
-	if made != 5 {
-		t.Fatalf("%d keys, want 5", made)
+	if keys != 5 {
+		t.Fatalf("%d keys, want 5", keys)
 	}
 	first := f.list(t, "createdAt")[0]
 	_, _, err := f.Rotate(t.Context(), f.orgID, f.userID, first.ID, new(time.Hour))

@@ -220,13 +220,13 @@ type failingProvider struct {
 	leave chan struct{}
 }
 
-func (s failingProvider) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
+func (s failingProvider) ChangePlan(ctx context.Context, sub billing.Subscription, plan billing.Plan) (billing.Outcome, error) {
 	if s.fail != nil {
 		return billing.Outcome{}, s.fail
 	}
 	s.enter <- struct{}{}
 	<-s.leave
-	return s.Manual.ChangePlan(ctx, sub, to)
+	return s.Manual.ChangePlan(ctx, sub, plan)
 }
 
 func TestChange_ProviderFailureChangesNothing(t *testing.T) {

@@ -151,8 +151,8 @@ func TestChangePlan_YearlyPlanStartsNewPeriod(t *testing.T) {
 
 func TestPeriod_KeepsDayOfMonth(t *testing.T) {
 	h := newFixture(t)
-	at := time.Date(2027, 1, 31, 8, 0, 0, 0, time.UTC)
-	h.clock.Advance(at.Sub(start))
+	moment := time.Date(2027, 1, 31, 8, 0, 0, 0, time.UTC)
+	h.clock.Advance(moment.Sub(start))
 	h.buy("starter")
 	for _, want := range []string{"2027-02-28", "2027-03-31", "2027-04-30", "2027-05-31"} {
 		end := h.sub().Period.End

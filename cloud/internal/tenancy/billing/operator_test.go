@@ -111,8 +111,8 @@ type slowProvider struct {
 	meanwhile func() error
 }
 
-func (s slowProvider) ChangePlan(ctx context.Context, sub billing.Subscription, to billing.Plan) (billing.Outcome, error) {
-	outcome, err := s.Manual.ChangePlan(ctx, sub, to)
+func (s slowProvider) ChangePlan(ctx context.Context, sub billing.Subscription, plan billing.Plan) (billing.Outcome, error) {
+	outcome, err := s.Manual.ChangePlan(ctx, sub, plan)
 	return outcome, errors.Join(err, s.meanwhile())
 }
 

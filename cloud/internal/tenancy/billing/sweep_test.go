@@ -48,9 +48,9 @@ func TestRenew_TouchesOneOrganization(t *testing.T) {
 type singleOrgRecorder struct{ billing.Recorder }
 
 func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
-	var seen int
-	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
-		return fmt.Errorf("%d subscriptions are seen: %w", seen, err)
+	var visible int
+	if err := tx.GetContext(ctx, &visible, `SELECT count(*) FROM subscriptions`); err != nil || visible != 1 {
+		return fmt.Errorf("%d subscriptions are seen: %w", visible, err)
 	}
 	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
 }

@@ -121,12 +121,12 @@ type outbox struct {
 	err   error
 }
 
-type mail struct{ to, subject, text string }
+type mail struct{ recipient, subject, text string }
 
-func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, to, subject, text string) error {
+func (o *outbox) Send(_ context.Context, _ *sqlx.Tx, recipient, subject, text string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mails = append(o.mails, mail{to, subject, text})
+	o.mails = append(o.mails, mail{recipient, subject, text})
 	return o.err
 }
 
@@ -138,7 +138,7 @@ func (f fixture) token(email string) string {
 	f.mail.mu.Lock()
 	defer f.mail.mu.Unlock()
 	for _, m := range slices.Backward(f.mail.mails) {
-		if m.to == email {
+		if m.recipient == email {
 			return tokenPattern.FindStringSubmatch(m.text)[1]
 		}
 	}
@@ -235,10 +235,10 @@ func (f fixture) limitMembers(orgID uuid.UUID, limit *int) {
 }
 
 // count counts the rows of the table that match the condition.
-func (f fixture) count(from string, args ...any) int {
+func (f fixture) count(table string, args ...any) int {
 	f.t.Helper()
 	var n int
-	if err := f.db.Get(&n, `SELECT count(*) FROM `+from, args...); err != nil {
+	if err := f.db.Get(&n, `SELECT count(*) FROM `+table, args...); err != nil {
 		f.t.Fatal(err)
 	}
 	return n

@@ -36,7 +36,7 @@ func TestInvite_MailsTokenAndStoresHash(t *testing.T) {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	m := f.mail.mails[0]
-	if len(f.mail.mails) != 1 || m.to != want.Email || m.subject != `Invitation to join "Engines Bcc: eve@ example. com https: / / evil. example"` {
+	if len(f.mail.mails) != 1 || m.recipient != want.Email || m.subject != `Invitation to join "Engines Bcc: eve@ example. com https: / / evil. example"` {
 		t.Errorf("mailed %+v", f.mail.mails)
 	}
 	token := f.token(want.Email)

@@ -82,11 +82,11 @@ func TestSweepInvitations_DeletesOldRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	lapsed := f.invite(tm.id, tm.owner, "l@example.com", org.Member)
-	sweep := func(want int64, at time.Time) {
+	sweep := func(want int64, moment time.Time) {
 		t.Helper()
-		f.clock.Advance(at.Sub(f.clock.Now()))
+		f.clock.Advance(moment.Sub(f.clock.Now()))
 		if n, err := f.SweepInvitations(t.Context()); n != want || err != nil {
-			t.Errorf("at %v: %d swept, %v; want %d", at, n, err, want)
+			t.Errorf("at %v: %d swept, %v; want %d", moment, n, err, want)
 		}
 	}
 	keep := 90 * 24 * time.Hour

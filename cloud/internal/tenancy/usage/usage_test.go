@@ -83,27 +83,27 @@ func count(s *Service, orgID uuid.UUID, n int) {
 
 func TestRead_SumsTheReplicas(t *testing.T) {
 	f := newFixture(t)
-	one, two := f.replica(0), f.replica(0)
-	f.want("nothing counted", 0, 0, one.Read)
-	count(one, f.org, 3)
-	count(two, f.org, 4)
-	f.want("not written, its own", 3, 3, one.Read)
-	f.write(two)
-	f.want("written by the other", 7, 7, one.Read)
-	f.write(one)
-	f.write(one)
-	f.want("written by both", 7, 7, two.Read)
-	count(one, f.organization(), 5)
-	f.write(one)
-	f.want("beside another organization", 7, 7, two.Read)
+	first, second := f.replica(0), f.replica(0)
+	f.want("nothing counted", 0, 0, first.Read)
+	count(first, f.org, 3)
+	count(second, f.org, 4)
+	f.want("not written, its own", 3, 3, first.Read)
+	f.write(second)
+	f.want("written by the other", 7, 7, first.Read)
+	f.write(first)
+	f.write(first)
+	f.want("written by both", 7, 7, second.Read)
+	count(first, f.organization(), 5)
+	f.write(first)
+	f.want("beside another organization", 7, 7, second.Read)
 
 	f.clock.Advance(time.Minute)
-	f.want("in the next minute", 0, 7, one.Read)
-	count(one, f.org, 2)
-	f.write(one)
-	f.want("in the next minute", 2, 9, two.Read)
+	f.want("in the next minute", 0, 7, first.Read)
+	count(first, f.org, 2)
+	f.write(first)
+	f.want("in the next minute", 2, 9, second.Read)
 	f.clock.Advance(30 * time.Minute)
-	f.want("in the next hour", 0, 0, one.Read)
+	f.want("in the next hour", 0, 0, first.Read)
 }
 
 func TestRead_ReportsRemaining(t *testing.T) {
@@ -130,33 +130,33 @@ func TestRead_ReportsRemaining(t *testing.T) {
 
 func TestRecent_ReadsTheDatabaseOnceInAnInterval(t *testing.T) {
 	f := newFixture(t)
-	one, two := f.replica(0), f.replica(0)
-	count(one, f.org, 1)
-	f.want("first", 1, 1, one.Recent)
-	count(two, f.org, 5)
-	f.write(two)
-	count(one, f.org, 1)
-	f.want("the other's are not known yet", 2, 2, one.Recent)
+	first, second := f.replica(0), f.replica(0)
+	count(first, f.org, 1)
+	f.want("first", 1, 1, first.Recent)
+	count(second, f.org, 5)
+	f.write(second)
+	count(first, f.org, 1)
+	f.want("the other's are not known yet", 2, 2, first.Recent)
 	f.clock.Advance(Interval)
-	f.want("an interval later", 7, 7, one.Recent)
-	f.write(one)
-	f.want("written", 7, 7, one.Recent)
+	f.want("an interval later", 7, 7, first.Recent)
+	f.write(first)
+	f.want("written", 7, 7, first.Recent)
 }
 
 // Counts that another replica writes for the previous minute are not added to this
 // one.
 func TestWrite_CountsInWindowOfRequest(t *testing.T) {
 	f := newFixture(t)
-	one, two := f.replica(0), f.replica(0)
-	count(one, f.org, 3)
+	first, second := f.replica(0), f.replica(0)
+	count(first, f.org, 3)
 	before := f.clock.Now()
 	f.clock.Advance(time.Minute)
-	count(two, f.org, 2)
-	f.write(two)
-	if err := one.write(t.Context(), before); err != nil {
+	count(second, f.org, 2)
+	f.write(second)
+	if err := first.write(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
-	f.want("after the late write", 2, 5, two.Read)
+	f.want("after the late write", 2, 5, second.Read)
 }
 
 func TestWrite_KeepsCountsOnFailure(t *testing.T) {
@@ -181,12 +181,12 @@ func TestWrite_KeepsCountsOnFailure(t *testing.T) {
 
 func TestClose_WritesPendingCounts(t *testing.T) {
 	f := newFixture(t)
-	one, two := f.replica(0), f.replica(0)
-	count(one, f.org, 3)
-	if err := one.Close(); err != nil {
+	first, second := f.replica(0), f.replica(0)
+	count(first, f.org, 3)
+	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.want("closed", 3, 3, two.Read)
+	f.want("closed", 3, 3, second.Read)
 }
 
 func TestRun_StopsWithContext(t *testing.T) {

@@ -25,8 +25,8 @@ func TestViewTicket_ReturnsViewAndControlTokens(t *testing.T) {
 		for body, life := range map[string]time.Duration{
 			"": 15 * time.Minute, "{}": 15 * time.Minute, `{"ttlSeconds":30}`: 30 * time.Second, `{"ttlSeconds":900}`: 15 * time.Minute,
 		} {
-			got, made := post[workerapi.ViewTicketResponse](t, w, "/view-ticket", body)
-			pair := made.Data
+			got, decoded := post[workerapi.ViewTicketResponse](t, w, "/view-ticket", body)
+			pair := decoded.Data
 			if got.status != 200 || pair.LaunchId.String() != launch ||
 				pair.ViewUrl != base+"/view?t="+pair.ViewTicket || pair.ControlUrl != base+"/?ct="+pair.ControlToken {
 				t.Errorf("%s: %d %s", body, got.status, got.body)
@@ -63,7 +63,7 @@ func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
 	}
 	ask := func(headers ...string) workerapi.ViewTicket {
 		t.Helper()
-		return at[workerapi.ViewTicketResponse](t, do(t, "POST", w.path("/view-ticket"), headers...)).Data
+		return decodeAnswer[workerapi.ViewTicketResponse](t, do(t, "POST", w.path("/view-ticket"), headers...)).Data
 	}
 	cookie := func(token string) []string {
 		return []string{"Cookie", ticket.CookieName(launch, ticket.Control) + "=" + token}
@@ -104,18 +104,18 @@ func TestClose_CookieNeedsOwnOrigin(t *testing.T) {
 	w, f := newFakeTestServer(t, "")
 	cookie := ticket.CookieName(launch, ticket.Control) + "=" + w.token(t, ticket.Control)
 	for _, path := range []string{"/json/close/P1", "/json/close/P1/", "/json/activate/P1", "/json/activate/P1/"} {
-		for _, from := range [][]string{{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://127.0.0.1:1"}, {}} {
-			if got := do(t, "GET", w.path(path), append(from, "Cookie", cookie)...); got.status != 404 || got.body != "unknown browser" {
-				t.Errorf("%s from %v: %d %s", path, from, got.status, got.body)
+		for _, header := range [][]string{{"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://127.0.0.1:1"}, {}} {
+			if got := do(t, "GET", w.path(path), append(header, "Cookie", cookie)...); got.status != 404 || got.body != "unknown browser" {
+				t.Errorf("%s from %v: %d %s", path, header, got.status, got.body)
 			}
 		}
 	}
-	if asked := f.request(); asked != nil {
-		t.Errorf("Chromium got a request for %s", asked.URL)
+	if request := f.request(); request != nil {
+		t.Errorf("Chromium got a request for %s", request.URL)
 	}
 	real, _, _ := newRealTestServer(t)
 	cookie = ticket.CookieName(launch, ticket.Control) + "=" + real.token(t, ticket.Control)
-	opened := at[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.controlHeader(t)...))
+	opened := decodeAnswer[map[string]string](t, send(t, "PUT", real.path("/json/new?about:blank"), "", real.controlHeader(t)...))
 	for _, path := range []string{"/json/activate/", "/json/close/"} {
 		if got := do(t, "GET", real.path(path+opened["id"]), "Sec-Fetch-Site", "same-origin", "Cookie", cookie); got.status != 200 {
 			t.Errorf("%s from a page of the worker: got %d %s", path, got.status, got.body)
@@ -130,7 +130,7 @@ func TestFrontEnd_TokenOpensOneMorePage(t *testing.T) {
 	token := w.token(t, ticket.Control)
 	listed := func() (socket, page string) {
 		t.Helper()
-		target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), "X-Svc-Token", token))[0]
+		target := decodeAnswer[[]map[string]string](t, do(t, "GET", w.path("/json"), "X-Svc-Token", token))[0]
 		return target["webSocketDebuggerUrl"], target["devtoolsFrontendUrl"]
 	}
 	socket, page := listed()

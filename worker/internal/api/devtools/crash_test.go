@@ -34,12 +34,12 @@ func crash(t *testing.T, b *browser.Browser, id string) {
 
 func TestNavigate_LeavesCrashedPage(t *testing.T) {
 	w, b, _ := newRealTestServer(t)
-	at := newSite(t)
-	elsewhere := strings.Replace(at, "127.0.0.1", "localhost", 1)
+	site := newSite(t)
+	elsewhere := strings.Replace(site, "127.0.0.1", "localhost", 1)
 	id := w.newTab(t)
 	for _, wait := range []string{"none", "domcontentloaded", "load"} {
-		for _, address := range []string{at + "/red", elsewhere + "/red", "about:blank"} {
-			if got := w.navigate(t, id, at+"/red", "load"); got.status != 200 {
+		for _, address := range []string{site + "/red", elsewhere + "/red", "about:blank"} {
+			if got := w.navigate(t, id, site+"/red", "load"); got.status != 200 {
 				t.Fatalf("before the crash: %d %s", got.status, got.body)
 			}
 			crash(t, b, id)

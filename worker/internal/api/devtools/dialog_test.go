@@ -17,10 +17,10 @@ func (w *testServer) navigate(t *testing.T, id, address, wait string) response {
 }
 
 // stop opens a page with a dialog in a tab.
-func (w *testServer) stop(t *testing.T, id, at string) {
+func (w *testServer) stop(t *testing.T, id, site string) {
 	t.Helper()
 	began := time.Now()
-	got := w.navigate(t, id, at+"/alert", "load")
+	got := w.navigate(t, id, site+"/alert", "load")
 	if got.status != 409 || !strings.Contains(got.body, "shows a dialog") || time.Since(began) > 15*time.Second {
 		t.Errorf("a page with an alert: %d %s after %s", got.status, got.body, time.Since(began))
 	}
@@ -28,20 +28,20 @@ func (w *testServer) stop(t *testing.T, id, at string) {
 
 func TestNavigate_UnansweredDialogIsConflict(t *testing.T) {
 	w, b, _ := newRealTestServer(t)
-	at := newSite(t)
+	site := newSite(t)
 	id := w.newTab(t)
 	for _, wait := range []string{"none", "domcontentloaded", "load"} {
-		w.stop(t, id, at)
-		if got := w.navigate(t, id, at+"/red", wait); got.status != 200 || !strings.Contains(got.body, at+"/red") {
+		w.stop(t, id, site)
+		if got := w.navigate(t, id, site+"/red", wait); got.status != 200 || !strings.Contains(got.body, site+"/red") {
 			t.Errorf("waiting for %s, from a page with a dialog: got %d %s", wait, got.status, got.body)
 		}
 	}
-	w.stop(t, id, at)
+	w.stop(t, id, site)
 	if got := do(t, "GET", w.path("/screenshot?targetId="+id), w.controlHeader(t)...); got.status != 504 || !strings.Contains(got.body, "shows a dialog") {
 		t.Errorf("a screenshot of a page with a dialog: got %d %s", got.status, got.body)
 	}
 	answersDialogs(t, b, id)
-	if got := w.navigate(t, id, at+"/alert", "load"); got.status != 200 {
+	if got := w.navigate(t, id, site+"/alert", "load"); got.status != 200 {
 		t.Errorf("a dialog that a client answers: got %d %s", got.status, got.body)
 	}
 	if got := send(t, "POST", w.path("/close"), `{"targetId":"`+id+`"}`, w.controlHeader(t)...); got.status != 200 {

@@ -20,8 +20,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
 )
 
-// at decodes a JSON answer.
-func at[T any](t *testing.T, got response) T {
+// decodeAnswer decodes a JSON answer.
+func decodeAnswer[T any](t *testing.T, got response) T {
 	t.Helper()
 	var value T
 	if err := json.Unmarshal([]byte(got.body), &value); err != nil || got.status != 200 {
@@ -41,14 +41,14 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 		token := w.token(t, ticket.Control)
 		base := want.socket + "/browsers/" + launch
 		for _, path := range []string{"/json/version", "/json/version/"} {
-			version := at[map[string]string](t, do(t, "GET", w.path(path), "X-Svc-Token", token))
+			version := decodeAnswer[map[string]string](t, do(t, "GET", w.path(path), "X-Svc-Token", token))
 			if version["webSocketDebuggerUrl"] != base+b.WebSocketPath+"?ct="+token || version["Protocol-Version"] != "1.3" || !strings.Contains(version["Browser"], "Chrom") {
 				t.Errorf("%s: %v", path, version)
 			}
 		}
 		for _, path := range []string{"/json", "/json/", "/json/list", "/json/list/"} {
 			got := do(t, "GET", w.path(path), "X-Svc-Token", token)
-			targets := at[[]map[string]string](t, got)
+			targets := decodeAnswer[[]map[string]string](t, got)
 			if len(targets) == 0 {
 				t.Fatalf("%s: no targets", path)
 			}
@@ -71,7 +71,7 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 		}
 	}
 
-	fresh := at[map[string]string](t, do(t, "GET", real.path("/json/version"), "X-API-Key", workerKey))
+	fresh := decodeAnswer[map[string]string](t, do(t, "GET", real.path("/json/version"), "X-API-Key", workerKey))
 	_, token, _ := strings.Cut(fresh["webSocketDebuggerUrl"], "?ct=")
 	if _, err := real.tickets.Verify(token, launch, ticket.Control); err != nil {
 		t.Errorf("with the worker key: %v in %v", err, fresh)
@@ -80,7 +80,7 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 		t.Errorf("protocol: %d %.100s", got.status, got.body)
 	}
 	real.add(b, false)
-	for _, target := range at[[]map[string]any](t, do(t, "GET", real.path("/json"), real.controlHeader(t)...)) {
+	for _, target := range decodeAnswer[[]map[string]any](t, do(t, "GET", real.path("/json"), real.controlHeader(t)...)) {
 		if _, ok := target["devtoolsFrontendUrl"]; ok || target["webSocketDebuggerUrl"] == "" {
 			t.Errorf("a build without a front end: %v", target)
 		}
@@ -95,14 +95,14 @@ func TestDiscovery_UsesPublicAddressOnly(t *testing.T) {
 func TestDiscovery_OpensPagesWithSettingsBlank(t *testing.T) {
 	w, b, _ := newRealTestServer(t)
 	var navigated []string
-	of, _ := w.finder.Find(b.LaunchID)
-	of.Calls = intercept.New(intercept.Options{
+	launch, _ := w.finder.Find(b.LaunchID)
+	launch.Calls = intercept.New(intercept.Options{
 		HasSettings: func() bool { return true },
 		Navigate:    func(targetID, url string) { navigated = append(navigated, targetID+" "+url) },
 	})
-	w.finder.add(of)
+	w.finder.add(launch)
 	const page = "http://site.test/?a=b%26c&d"
-	opened := at[map[string]string](t, send(t, "PUT", w.path("/json/new?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
+	opened := decodeAnswer[map[string]string](t, send(t, "PUT", w.path("/json/new?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
 	if want := opened["id"] + " " + page; opened["url"] != page || len(navigated) != 1 || navigated[0] != want {
 		t.Errorf("got %v, navigated %q", opened, navigated)
 	}
@@ -117,7 +117,7 @@ func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
 	page := newSite(t) + "/red?a=b%26c&d=%20e"
 	for _, method := range []string{"PUT", "POST"} {
 		for _, slash := range []string{"", "/"} {
-			opened := at[map[string]string](t, send(t, method, w.path("/json/new"+slash+"?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
+			opened := decodeAnswer[map[string]string](t, send(t, method, w.path("/json/new"+slash+"?"+url.QueryEscape(page)), "", w.controlHeader(t)...))
 			if opened["url"] != page || !strings.HasPrefix(opened["webSocketDebuggerUrl"], w.socket("/devtools/page/"+opened["id"]+"?ct=")) {
 				t.Errorf("%s: %v", method, opened)
 			}
@@ -131,7 +131,7 @@ func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
 	}
 	token := "ct=" + w.token(t, ticket.Control)
 	for _, query := range []string{token + "&" + url.QueryEscape(page), url.QueryEscape(page) + "&" + token, url.QueryEscape(page) + "&" + strings.Replace(token, "c", "%63", 1)} {
-		if opened := at[map[string]string](t, send(t, "PUT", w.path("/json/new?"+query), "")); opened["url"] != page {
+		if opened := decodeAnswer[map[string]string](t, send(t, "PUT", w.path("/json/new?"+query), "")); opened["url"] != page {
 			t.Errorf("with the token in the query, the tab has URL %q", opened["url"])
 		}
 	}
@@ -151,7 +151,7 @@ func TestDiscovery_OpensActivatesAndClosesTargets(t *testing.T) {
 // TestFrontEnd_OpensFromDiscovery opens the front end URL of /json unchanged.
 func TestFrontEnd_OpensFromDiscovery(t *testing.T) {
 	w, _, person := newRealTestServer(t)
-	target := at[[]map[string]string](t, do(t, "GET", w.path("/json"), w.controlHeader(t)...))[0]
+	target := decodeAnswer[[]map[string]string](t, do(t, "GET", w.path("/json"), w.controlHeader(t)...))[0]
 	p := person(target["devtoolsFrontendUrl"])
 	p.WaitFor("the inspector shows the page's elements", deepText+`.includes('greeting-of-the-page')`, "true")
 	if address := p.Eval("location.href"); strings.Contains(address, "ct=") {
@@ -171,7 +171,7 @@ func TestFrontEnd_WorksBehindLoadBalancer(t *testing.T) {
 	t.Cleanup(balancer.Close)
 	behind = newTestServer(t, balancer.URL+"/w/worker-1")
 	behind.add(b, true)
-	targets := at[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.controlHeader(t)...))
+	targets := decodeAnswer[[]map[string]string](t, do(t, "GET", behind.path("/json"), behind.controlHeader(t)...))
 	p := person("about:blank")
 	p.Call("Security.setIgnoreCertificateErrors", map[string]any{"ignore": true}, nil)
 	p.Navigate(targets[0]["devtoolsFrontendUrl"])

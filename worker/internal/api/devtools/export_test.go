@@ -4,8 +4,8 @@ package devtools
 func (s *Service) OpenTasks() (n int) {
 	s.tasks.mu.Lock()
 	defer s.tasks.mu.Unlock()
-	for _, of := range s.tasks.open {
-		n += of
+	for _, count := range s.tasks.open {
+		n += count
 	}
 	return n
 }

@@ -42,12 +42,12 @@ func TestFrontEnd_SetsWorkerHeaders(t *testing.T) {
 	if got.header.Get("Set-Cookie") != "" {
 		t.Error("the answer has Chromium's cookie")
 	}
-	asked := f.request()
-	if asked.RequestURI != "/devtools/inspector.html" || !strings.HasPrefix(asked.Host, "127.0.0.1:") {
-		t.Errorf("got a request for %s with Host %s", asked.RequestURI, asked.Host)
+	request := f.request()
+	if request.RequestURI != "/devtools/inspector.html" || !strings.HasPrefix(request.Host, "127.0.0.1:") {
+		t.Errorf("got a request for %s with Host %s", request.RequestURI, request.Host)
 	}
 	for _, name := range []string{"X-Api-Key", "X-Svc-Token", "Cookie", "Origin", "Referer"} {
-		if asked.Header.Get(name) != "" {
+		if request.Header.Get(name) != "" {
 			t.Errorf("the header %s was forwarded", name)
 		}
 	}
@@ -67,8 +67,8 @@ func TestFrontEnd_ServesOnlyFrontEndFiles(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	if asked := f.request(); asked != nil {
-		t.Errorf("Chromium got a request for %s", asked.RequestURI)
+	if request := f.request(); request != nil {
+		t.Errorf("Chromium got a request for %s", request.RequestURI)
 	}
 	if got := do(t, "GET", w.path("/devtools/missing.js"), "X-API-Key", workerKey); got.status != 404 {
 		t.Errorf("an unknown file: got %d, want 404", got.status)

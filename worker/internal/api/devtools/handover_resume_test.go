@@ -25,10 +25,10 @@ func (w *testServer) withHandovers(t *testing.T) *handover.Handovers {
 }
 
 // awaitHandover waits until a handover is open.
-func awaitHandover(t *testing.T, of *handover.Handovers) *handover.Handover {
+func awaitHandover(t *testing.T, handovers *handover.Handovers) *handover.Handover {
 	t.Helper()
-	testenv.Eventually(t, "an open handover", func() bool { return of.Open() != nil })
-	return of.Open()
+	testenv.Eventually(t, "an open handover", func() bool { return handovers.Open() != nil })
+	return handovers.Open()
 }
 
 // TestResume_HandoverOutlivesSocket cuts the sockets of a client during a handover: the
@@ -78,7 +78,7 @@ func TestResume_HeldClientIsLimited(t *testing.T) {
 	h := w.withHandovers(t)
 	asking, s := w.open(t, "/devtools/page/a"), w.open(t, "/devtools/page/b")
 	asking.send(requestHuman)
-	one := awaitHandover(t, h)
+	opened := awaitHandover(t, h)
 	message := `{"id":2,"params":"` + strings.Repeat("x", 300<<10) + `"}`
 	s.send(message)
 	pong := make(chan error, 1)
@@ -106,7 +106,7 @@ func TestResume_HeldClientIsLimited(t *testing.T) {
 	})
 	s.cut()
 	testenv.Eventually(t, "the end of the client", func() bool { return w.Sockets() == 1 })
-	one.Cancel()
+	opened.Cancel()
 	s.noError(s.connect())
 	for range s.sent {
 		text, err := s.receive()
@@ -123,10 +123,10 @@ func TestResume_EndOfRequesterCancels(t *testing.T) {
 	h := w.withHandovers(t)
 	s := w.open(t, "/devtools/page/a")
 	s.send(requestHuman)
-	one := awaitHandover(t, h)
+	opened := awaitHandover(t, h)
 	_ = s.conn.Close(ws.NormalClosure, "")
-	<-one.Ended()
-	if result, _ := one.Result(); result.Outcome != handover.Canceled {
+	<-opened.Ended()
+	if result, _ := opened.Result(); result.Outcome != handover.Canceled {
 		t.Errorf("got %+v", result)
 	}
 }

@@ -89,10 +89,10 @@ func (w *testServer) assertRefused(t *testing.T, path, body string, status int, 
 
 func TestHelpers_RealBrowser(t *testing.T) {
 	w, b, _ := newRealTestServer(t)
-	at := newSite(t)
+	site := newSite(t)
 	visit := func(t *testing.T, path string) workerapi.Navigation {
 		t.Helper()
-		got, reached := post[workerapi.NavigateResponse](t, w, "/navigate", `{"url":"`+at+path+`"}`)
+		got, reached := post[workerapi.NavigateResponse](t, w, "/navigate", `{"url":"`+site+path+`"}`)
 		if got.status != 200 {
 			t.Fatalf("%s: %d %s", path, got.status, got.body)
 		}
@@ -101,8 +101,8 @@ func TestHelpers_RealBrowser(t *testing.T) {
 
 	t.Run("navigate returns the reached page", func(t *testing.T) {
 		for path, want := range map[string]workerapi.Navigation{
-			"/red": {Url: at + "/red", Title: "Red"}, "/redirected": {Url: at + "/red", Title: "Red"},
-			"/red#part": {Url: at + "/red#part", Title: "Red"}, "/sent-on": {Url: at + "/red", Title: "Red"},
+			"/red": {Url: site + "/red", Title: "Red"}, "/redirected": {Url: site + "/red", Title: "Red"},
+			"/red#part": {Url: site + "/red#part", Title: "Red"}, "/sent-on": {Url: site + "/red", Title: "Red"},
 		} {
 			got := visit(t, path)
 			want.TargetId = got.TargetId
@@ -110,7 +110,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 				t.Errorf("%s: %s", path, diff)
 			}
 		}
-		for _, body := range []string{`{"url":"about:blank"}`, `{"url":"` + at + `/heavy","waitUntil":"none"}`, `{"url":"` + at + `/heavy","waitUntil":"domcontentloaded"}`} {
+		for _, body := range []string{`{"url":"about:blank"}`, `{"url":"` + site + `/heavy","waitUntil":"none"}`, `{"url":"` + site + `/heavy","waitUntil":"domcontentloaded"}`} {
 			if got, _ := post[workerapi.NavigateResponse](t, w, "/navigate", body); got.status != 200 {
 				t.Errorf("%s: %d %s", body, got.status, got.body)
 			}
@@ -120,18 +120,18 @@ func TestHelpers_RealBrowser(t *testing.T) {
 	t.Run("navigate returns errors", func(t *testing.T) {
 		w.assertRefused(t, "/navigate", `{"url":"http://no.such.host.invalid/"}`, 502, "net::ERR_NAME_NOT_RESOLVED")
 		w.assertRefused(t, "/navigate", `{"url":"http://127.0.0.1:1/"}`, 502, "net::ERR_")
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/nothing"}`, 502, "net::ERR_ABORTED")
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/heavy","timeoutMs":500}`, 504, "not ready in time")
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/silent","timeoutMs":500,"waitUntil":"none"}`, 504, "not ready in time")
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","targetId":"ABC"}`, 404, "no such target")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/nothing"}`, 502, "net::ERR_ABORTED")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/heavy","timeoutMs":500}`, 504, "not ready in time")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/silent","timeoutMs":500,"waitUntil":"none"}`, 504, "not ready in time")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/red","targetId":"ABC"}`, 404, "no such target")
 		for _, address := range []string{"file:///etc/passwd", "javascript:alert(1)", "chrome://version", "data:text/html,x", " file:///etc/passwd",
 			"HTTPS:", "http:///x", "about:srcdoc", "view-source:http://a/", "http://a\\nb/", "", "//a/"} {
 			if failed := w.assertRefused(t, "/navigate", `{"url":"`+address+`"}`, 400, "VALIDATION_ERROR"); len(failed.Error.Details) == 0 || failed.Error.Details[0].Field != "url" {
 				t.Errorf("%q: %+v", address, failed)
 			}
 		}
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","waitUntil":"x"}`, 400, "waitUntil")
-		w.assertRefused(t, "/navigate", `{"url":"`+at+`/red","other":1}`, 400, "UNRECOGNIZED_KEY")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/red","waitUntil":"x"}`, 400, "waitUntil")
+		w.assertRefused(t, "/navigate", `{"url":"`+site+`/red","other":1}`, 400, "UNRECOGNIZED_KEY")
 	})
 
 	t.Run("screenshot shows the page", func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 			t.Errorf("got %s of the full page", all.Bounds())
 		}
 		behind := w.newTab(t)
-		if got := w.navigate(t, behind, at+"/red", "load"); got.status != 200 {
+		if got := w.navigate(t, behind, site+"/red", "load"); got.status != 200 {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		w.newTab(t)
@@ -177,7 +177,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 				t.Errorf("got %s of a background tab", picture.Bounds())
 			}
 		}
-		if got := w.navigate(t, behind, at+"/tall", "load"); got.status != 200 {
+		if got := w.navigate(t, behind, site+"/tall", "load"); got.status != 200 {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		picture, _ := w.screenshot(t, "/screenshot?width=200&targetId="+behind)
@@ -224,7 +224,7 @@ func TestHelpers_RealBrowser(t *testing.T) {
 	t.Run("screenshot of a background tab", func(t *testing.T) {
 		visit(t, "/red")
 		behind := w.newTab(t)
-		if got := w.navigate(t, behind, at+"/tall", "load"); got.status != 200 {
+		if got := w.navigate(t, behind, site+"/tall", "load"); got.status != 200 {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		w.newTab(t)

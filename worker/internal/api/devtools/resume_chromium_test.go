@@ -76,16 +76,16 @@ func TestResume_BigMessageArrivesOnce(t *testing.T) {
 	cutter := newCuttingProxy(t, w.address)
 	const size = 20 << 20
 	for direction, set := range map[string]func(int64){
-		"to the client":  func(at int64) { cutter.set(-1, at) },
-		"to the browser": func(at int64) { cutter.set(at, -1) },
+		"to the client":  func(offset int64) { cutter.set(-1, offset) },
+		"to the browser": func(offset int64) { cutter.set(offset, -1) },
 	} {
 		cuts := []int64{size / 2, size + 600}
 		if testenv.Full() {
 			cuts = append(cuts, 70_000, size-1)
 		}
-		for _, at := range cuts {
-			t.Run(fmt.Sprintf("%s after %d", direction, at), func(t *testing.T) {
-				set(at)
+		for _, offset := range cuts {
+			t.Run(fmt.Sprintf("%s after %d", direction, offset), func(t *testing.T) {
+				set(offset)
 				s := w.page(t, cutter.Addr().String())
 				if err := s.connect(); err != nil { // cut during the handshake
 					cutter.set(-1, -1)

@@ -25,21 +25,21 @@ func TestResume_CutAtAnyByteLosesNothing(t *testing.T) {
 	messages := []string{"a", strings.Repeat("b", 130), "c", strings.Repeat("d", 70_000), "e"}
 	// A handshake has about 350 bytes, all messages with their headers 71 kB.
 	positions := []int64{0, 1, 2, 100, 1000, 35_000, 70_000, 70_340, 70_360, 70_380, 70_400, 70_420, 70_500, 70_700}
-	for at := int64(150); at < 800; at += 3 {
-		positions = append(positions, at)
+	for offset := int64(150); offset < 800; offset += 3 {
+		positions = append(positions, offset)
 	}
 	cutter := newCuttingProxy(t, w.address)
 	for direction, set := range map[string]func(int64){
-		"to the browser": func(at int64) { cutter.set(at, -1) },
-		"to the client":  func(at int64) { cutter.set(-1, at) },
+		"to the browser": func(offset int64) { cutter.set(offset, -1) },
+		"to the client":  func(offset int64) { cutter.set(-1, offset) },
 	} {
-		for i, at := range positions {
-			set(at)
+		for i, offset := range positions {
+			set(offset)
 			s := w.newResumingClient(t, fmt.Sprintf("/devtools/page/%d", i), cutter.Addr().String())
 			s.address += "&client=" + strings.ReplaceAll(direction, " ", "-")
 			received := s.exchange(messages, func() { cutter.set(-1, -1) })
 			if strings.Join(received, ",") != strings.Join(messages, ",") {
-				t.Fatalf("cut after %d bytes %s: received %d messages: %.80v", at, direction, len(received), received)
+				t.Fatalf("cut after %d bytes %s: received %d messages: %.80v", offset, direction, len(received), received)
 			}
 			_ = s.conn.Close(ws.NormalClosure, "")
 		}

@@ -193,10 +193,10 @@ func (s *cuttingProxy) set(toward, back int64) {
 }
 
 // freeze stalls the next connection after this many bytes in either direction.
-func (s *cuttingProxy) freeze(at int64) {
+func (s *cuttingProxy) freeze(offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.toward, s.back, s.hang = at, at, true
+	s.toward, s.back, s.hang = offset, offset, true
 }
 
 func (s *cuttingProxy) pass(client net.Conn) {
@@ -211,11 +211,11 @@ func (s *cuttingProxy) pass(client net.Conn) {
 	s.mu.Unlock()
 	var both sync.WaitGroup
 	var once sync.Once
-	move := func(to, from net.Conn, bytes int64) {
+	move := func(dst, src net.Conn, bytes int64) {
 		if bytes < 0 {
-			_, _ = io.Copy(to, from)
+			_, _ = io.Copy(dst, src)
 		} else {
-			_, _ = io.CopyN(to, from, bytes)
+			_, _ = io.CopyN(dst, src, bytes)
 		}
 		if !hang {
 			once.Do(func() {

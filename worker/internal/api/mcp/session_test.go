@@ -28,14 +28,14 @@ type launches struct {
 	mu      sync.Mutex
 	running map[uuid.UUID]bool
 	hold    chan struct{} // if set, launches wait until it is closed
-	begun   chan struct{}
+	started chan struct{}
 }
 
 func (*launches) VerifyKey(context.Context, launch.Request) error { return nil }
 
 func (l *launches) Launch(context.Context, launch.Request) (session.Session, error) {
 	if l.hold != nil {
-		close(l.begun)
+		close(l.started)
 		<-l.hold
 	}
 	l.mu.Lock()
@@ -151,7 +151,7 @@ func TestSession_NumberPerKeyIsBounded(t *testing.T) {
 }
 
 func TestSession_LaunchThatOutlivesItsSessionIsEnded(t *testing.T) {
-	l := launches{hold: make(chan struct{}), begun: make(chan struct{})}
+	l := launches{hold: make(chan struct{}), started: make(chan struct{})}
 	address := serve(t, &l, func(*mcp.Options) {})
 	s := mustConnect(t, address, "worker")
 	called := make(chan struct{})
@@ -159,7 +159,7 @@ func TestSession_LaunchThatOutlivesItsSessionIsEnded(t *testing.T) {
 		defer close(called)
 		_, _ = s.CallTool(context.WithoutCancel(t.Context()), &sdk.CallToolParams{Name: "launch_browser"})
 	}()
-	<-l.begun
+	<-l.started
 	ended := make(chan struct{})
 	go func() { defer close(ended); end(t, address, s.ID()) }()
 	time.Sleep(50 * time.Millisecond) // most likely, the end of the session arrives first

@@ -80,9 +80,9 @@ func TestLog_HasMessagesFromBeforeAndAfter(t *testing.T) {
 		{Kind: pagelog.Console, Level: pagelog.Error, Text: "from a worker", URL: site + "/worker.js", Line: 1, Column: 9},
 		{Kind: pagelog.Console, Level: pagelog.Info, Text: "from a frame", URL: site + "/frame", Line: 1, Column: 17},
 	}
-	for _, one := range want {
-		testenv.Eventually(t, one.Text, func() bool {
-			return slices.ContainsFunc(log.After(0, 1000).Entries, func(e pagelog.Entry) bool { return matches(e, one) })
+	for _, entry := range want {
+		testenv.Eventually(t, entry.Text, func() bool {
+			return slices.ContainsFunc(log.After(0, 1000).Entries, func(e pagelog.Entry) bool { return matches(e, entry) })
 		})
 	}
 	before := log.After(0, 1000).LastSeq

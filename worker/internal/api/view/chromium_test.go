@@ -21,13 +21,13 @@ const (
 // streamPoint returns the middle of the picture.
 func (p *tab) streamPoint() (x, y int) {
 	p.t.Helper()
-	var at [2]int
+	var position [2]int
 	const where = `(() => { const r = document.querySelector('#screen canvas').getBoundingClientRect();
 		return JSON.stringify([Math.round(r.x + r.width / 2), Math.round(r.y + r.height * .7)]) })()`
-	if err := json.Unmarshal([]byte(p.Eval(where)), &at); err != nil {
+	if err := json.Unmarshal([]byte(p.Eval(where)), &position); err != nil {
 		p.t.Fatal(err)
 	}
-	return at[0], at[1]
+	return position[0], position[1]
 }
 
 func (p *tab) showsGreen() {

@@ -28,11 +28,11 @@ func TestViewPage_AsksForPerson(t *testing.T) {
 	h := s.watched.Calls().Handovers()
 	begin := func(reason string) *handover.Handover {
 		t.Helper()
-		one, err := h.Begin(handover.Request{Reason: reason, Timeout: 90 * time.Minute})
+		opened, err := h.Begin(handover.Request{Reason: reason, Timeout: 90 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return one
+		return opened
 	}
 	watcher := openTab(t, s.viewerBrowser, s.path("/view?t="+s.token(t, ticket.View)))
 	watcher.WaitFor("watching", state, "Live, watching")
@@ -41,7 +41,7 @@ func TestViewPage_AsksForPerson(t *testing.T) {
 	p.WaitFor("no banner", bannerShown, "false 1")
 
 	reason := `<b id="injected">مرحبا</b> ` + strings.Repeat("LongWord", 55)
-	one := begin(reason)
+	opened := begin(reason)
 	watcher.WaitFor("a banner without a button", bannerShown, "true 0")
 	watcher.Call("Page.bringToFront", nil, nil)
 	watcher.saveScreenshots("handover-watch")
@@ -64,7 +64,7 @@ func TestViewPage_AsksForPerson(t *testing.T) {
 	p.WaitFor("the button has the focus", "document.activeElement.id", "handover-done")
 	p.key(" ", "Space", 32)
 	testenv.Eventually(t, "the end of the handover", func() bool { return h.Open() == nil })
-	if result, _ := one.Result(); result.Outcome != handover.Done {
+	if result, _ := opened.Result(); result.Outcome != handover.Done {
 		t.Errorf("got %+v", result)
 	}
 	p.WaitFor("no banner", bannerShown, "false 1")
@@ -124,14 +124,14 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
 		t.Errorf("got %s", got)
 	}
-	one, err := calls.Handovers().Begin(handover.Request{Reason: "Look.", Timeout: time.Minute})
+	opened, err := calls.Handovers().Begin(handover.Request{Reason: "Look.", Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := read(asking, 10*time.Second); !strings.Contains(got, `"reason":"Look."`) || !strings.Contains(got, `"secondsLeft":`) {
 		t.Errorf("got %s", got)
 	}
-	one.Cancel()
+	opened.Cancel()
 	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
 		t.Errorf("got %s", got)
 	}

@@ -42,15 +42,15 @@ func TestStream_TicketGivesNoControl(t *testing.T) {
 	s := &idleStreamer{}
 	w := newTestServer(t, "", view.Options{Streamer: s}, access.Browser{})
 	mustDial(t, w, "t="+w.token(t, ticket.View))
-	asked := func() []bool {
+	accesses := func() []bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return slices.Clone(s.controls)
 	}
-	testenv.Eventually(t, "a stream", func() bool { return len(asked()) == 1 })
+	testenv.Eventually(t, "a stream", func() bool { return len(accesses()) == 1 })
 	mustDial(t, w, "ct="+w.token(t, ticket.Control))
-	testenv.Eventually(t, "another stream", func() bool { return len(asked()) == 2 })
-	if got := asked(); got[0] || !got[1] {
+	testenv.Eventually(t, "another stream", func() bool { return len(accesses()) == 2 })
+	if got := accesses(); got[0] || !got[1] {
 		t.Errorf("control: %v", got)
 	}
 	if n := w.browser.Activity.Clients(); n != 2 {

@@ -54,7 +54,7 @@ func (h *fixture) expect(t *testing.T, headers []string, query string, want stat
 
 func TestAuthorizer_CredentialsByKindOfRoute(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
-	ctl, seen := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
+	ctl, view := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
 	earlier := ticket.New(h.clock) // of the previous boot
 	stale, staleView := mint(t, earlier, launch, ticket.Control), mint(t, earlier, launch, ticket.View)
 	mixed := func(a, b statuses) statuses { // what both credentials together open
@@ -80,29 +80,29 @@ func TestAuthorizer_CredentialsByKindOfRoute(t *testing.T) {
 		"garbage in the query":               {nil, "?ct=garbage&t=garbage", shut},
 		"an empty query":                     {nil, "?ct=&t=", shut},
 		"another launch's token":             {[]string{"X-Svc-Token", h.token(t, other, ticket.Control)}, "?ct=" + h.token(t, other, ticket.Control), shut},
-		"another launch's ticket":            {[]string{"Cookie", seen + h.token(t, other, ticket.View)}, "?t=" + h.token(t, other, ticket.View), shut},
+		"another launch's ticket":            {[]string{"Cookie", view + h.token(t, other, ticket.View)}, "?t=" + h.token(t, other, ticket.View), shut},
 		"another launch's cookie":            {[]string{"Cookie", ticket.CookieName(other, ticket.Control) + "={ct}"}, "", shut},
 		"the previous boot's token":          {[]string{"X-Svc-Token", stale, "Cookie", ctl + stale}, "?ct=" + stale, shut},
-		"the previous boot's ticket":         {[]string{"Cookie", seen + staleView}, "?t=" + staleView, shut},
+		"the previous boot's ticket":         {[]string{"Cookie", view + staleView}, "?t=" + staleView, shut},
 		"the token as worker key":            {[]string{"X-API-Key", "{ct}"}, "", shut},
 		"the worker key as token":            {[]string{"X-Svc-Token", workerKey}, "?ct=" + workerKey, shut},
 		"the token in another header":        {[]string{"Authorization", "Bearer {ct}"}, "", shut},
-		"the token as ticket":                {[]string{"Cookie", seen + "{ct}"}, "?t={ct}", shut},
+		"the token as ticket":                {[]string{"Cookie", view + "{ct}"}, "?t={ct}", shut},
 		"a stale cookie, a good link":        {[]string{"Cookie", ctl + stale}, "?ct={ct}", link},
 		"two cookies, one good":              {[]string{"Cookie", ctl + stale + "; " + ctl + "{ct}"}, "", open},
 		"a good cookie, a stale link":        {[]string{"Cookie", ctl + "{ct}"}, "?ct=" + stale, redirected(open, 303, 303)},
 		"a bad header, a good cookie":        {[]string{"X-Svc-Token", "garbage", "Cookie", ctl + "{ct}"}, "", open},
-		"a ticket in its cookie":             {[]string{"Cookie", seen + "{t}"}, "", watch},
+		"a ticket in its cookie":             {[]string{"Cookie", view + "{t}"}, "", watch},
 		"a ticket in its query":              {nil, "?t={t}", tlink},
 		"a ticket in the header":             {[]string{"X-Svc-Token", "{t}"}, "", shut},
 		"a ticket in the token's cookie":     {[]string{"Cookie", ctl + "{t}"}, "", shut},
 		"a ticket in the token's query":      {nil, "?ct={t}", shut},
 		"a ticket as worker key":             {[]string{"X-API-Key", "{t}"}, "", shut},
-		"a stale ticket cookie, a good link": {[]string{"Cookie", seen + staleView}, "?t={t}", tlink},
-		"both cookies":                       {[]string{"Cookie", ctl + "{ct}; " + seen + "{t}"}, "", open},
+		"a stale ticket cookie, a good link": {[]string{"Cookie", view + staleView}, "?t={t}", tlink},
+		"both cookies":                       {[]string{"Cookie", ctl + "{ct}; " + view + "{t}"}, "", open},
 		"both links":                         {nil, "?ct={ct}&t={t}", redirected(link, 303, 303)},
 		"a stale token, a good ticket":       {nil, "?ct=" + stale + "&t={t}", tlink},
-		"a token's link, a ticket's cookie":  {[]string{"Cookie", seen + "{t}"}, "?ct={ct}", redirected(mixed(link, watch), 303, 303)},
+		"a token's link, a ticket's cookie":  {[]string{"Cookie", view + "{t}"}, "?ct={ct}", redirected(mixed(link, watch), 303, 303)},
 	} {
 		t.Run(name, func(t *testing.T) { h.expect(t, test.headers, test.query, test.want) })
 	}
@@ -203,11 +203,11 @@ func forgedTokens(t *testing.T, good string) map[string]string {
 func TestAuthorizer_RefusesExpiredTokens(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
-	seen := []string{"Cookie", ticket.CookieName(launch, ticket.View) + "=" + view}
+	cookie := []string{"Cookie", ticket.CookieName(launch, ticket.View) + "=" + view}
 	h.clock.Advance(15*time.Minute - time.Second)
-	h.expect(t, seen, "", watch)
+	h.expect(t, cookie, "", watch)
 	h.clock.Advance(time.Second)
-	h.expect(t, seen, "?t="+view, shut)
+	h.expect(t, cookie, "?t="+view, shut)
 	h.clock.Advance(12*time.Hour - 15*time.Minute - time.Second)
 	h.expect(t, []string{"X-Svc-Token", control}, "", open)
 	h.clock.Advance(time.Second)
@@ -219,18 +219,18 @@ func TestAuthorizer_RefusesExpiredTokens(t *testing.T) {
 func TestAuthorizer_PassesCredentialToHandler(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
-	seen := ticket.CookieName(launch, ticket.View) + "=" + view
+	viewCookie := ticket.CookieName(launch, ticket.View) + "=" + view
 	for name, test := range map[string]struct {
 		headers []string
 		query   string
 		want    string
 	}{
 		"a token":           {[]string{"X-Svc-Token", control}, "", "control " + control},
-		"a ticket":          {[]string{"Cookie", seen}, "", "view " + view},
+		"a ticket":          {[]string{"Cookie", viewCookie}, "", "view " + view},
 		"a ticket's link":   {nil, "?t=" + view, "view " + view},
 		"the worker key":    {[]string{"X-API-Key", workerKey}, "", "control "},
-		"token and ticket":  {[]string{"Cookie", seen}, "?ct=" + control, "control " + control},
-		"worker key, too":   {[]string{"X-API-Key", workerKey, "Cookie", seen}, "", "control "},
+		"token and ticket":  {[]string{"Cookie", viewCookie}, "?ct=" + control, "control " + control},
+		"worker key, too":   {[]string{"X-API-Key", workerKey, "Cookie", viewCookie}, "", "control "},
 		"both in the query": {nil, "?t=" + view + "&ct=" + control, "control " + control},
 	} {
 		if got := do(t, "GET", h.urlOf(launch, "/stream")+test.query, test.headers...); got.body != "GET "+launch+" "+test.want {

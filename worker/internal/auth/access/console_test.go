@@ -26,7 +26,7 @@ func mintConsole(t *testing.T, tickets *ticket.Tickets) string {
 func TestConsoleCookie_GrantsSameAccessAsWorkerKey(t *testing.T) {
 	h := newFixture(t, "http://worker.example:38923")
 	token, earlier := mintConsole(t, h.tickets), mintConsole(t, ticket.New(h.clock))
-	ctl, seen := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
+	ctl, view := ticket.CookieName(launch, ticket.Control)+"=", ticket.CookieName(launch, ticket.View)+"="
 	for name, test := range map[string]struct {
 		headers []string
 		query   string
@@ -37,7 +37,7 @@ func TestConsoleCookie_GrantsSameAccessAsWorkerKey(t *testing.T) {
 		"the cookie, a bad worker key":   {[]string{"Cookie", consoleCookie + token, "X-API-Key", "wrong"}, "", open},
 		"a bad cookie, the worker key":   {[]string{"Cookie", consoleCookie + "garbage", "X-API-Key", workerKey}, "", open},
 		"a bad cookie, a control token":  {[]string{"Cookie", consoleCookie + "garbage", "X-Svc-Token", "{ct}"}, "", open},
-		"a bad cookie, a view ticket":    {[]string{"Cookie", consoleCookie + "garbage; " + seen + "{t}"}, "", watch},
+		"a bad cookie, a view ticket":    {[]string{"Cookie", consoleCookie + "garbage; " + view + "{t}"}, "", watch},
 		"an empty cookie":                {[]string{"Cookie", consoleCookie}, "", shut},
 		"garbage":                        {[]string{"Cookie", consoleCookie + "garbage"}, "", shut},
 		"the previous boot's cookie":     {[]string{"Cookie", consoleCookie + earlier}, "", shut},
@@ -48,7 +48,7 @@ func TestConsoleCookie_GrantsSameAccessAsWorkerKey(t *testing.T) {
 		"the token as worker key":        {[]string{"X-API-Key", token}, "", shut},
 		"the token as bearer":            {[]string{"Authorization", "Bearer " + token}, "", shut},
 		"the token as control cookie":    {[]string{"Cookie", ctl + token}, "", shut},
-		"the token as view cookie":       {[]string{"Cookie", seen + token}, "", shut},
+		"the token as view cookie":       {[]string{"Cookie", view + token}, "", shut},
 		"the token in the query":         {nil, "?ct=" + token + "&t=" + token, shut},
 		"the cookie with a control link": {[]string{"Cookie", consoleCookie + token}, "?ct={ct}", link},
 		"the cookie with a spent link":   {[]string{"Cookie", consoleCookie + token}, "?ct=garbage", link},
@@ -80,7 +80,7 @@ func TestConsoleCookie_CountsOnlyForOwnOrigin(t *testing.T) {
 	}{
 		{"GET", "/socket", 404, true}, {"GET", "/stream", 403, true}, {"POST", "/change", 404, true}, {"PUT", "/many", 404, true}, {"GET", "/act", 404, false},
 	} {
-		for _, from := range []struct {
+		for _, origin := range []struct {
 			header, value string
 			ours          bool
 		}{
@@ -90,11 +90,11 @@ func TestConsoleCookie_CountsOnlyForOwnOrigin(t *testing.T) {
 			{"Origin", "", request.withoutAnyHeader},
 		} {
 			want := request.refusal
-			if from.ours {
+			if origin.ours {
 				want = http.StatusOK
 			}
-			if got := do(t, request.method, h.urlOf(launch, request.path), "Cookie", cookie, from.header, from.value); got.status != want {
-				t.Errorf("%s %s with %s %q: got %d %s, want %d", request.method, request.path, from.header, from.value, got.status, got.body, want)
+			if got := do(t, request.method, h.urlOf(launch, request.path), "Cookie", cookie, origin.header, origin.value); got.status != want {
+				t.Errorf("%s %s with %s %q: got %d %s, want %d", request.method, request.path, origin.header, origin.value, got.status, got.body, want)
 			}
 		}
 	}

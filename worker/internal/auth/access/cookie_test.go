@@ -16,7 +16,7 @@ func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 		"https://edge.example/w/worker-1/": "; Path=/w/worker-1/browsers/" + launch + "/; HttpOnly; Secure; SameSite=Strict",
 	} {
 		h := newFixture(t, public)
-		const ctl, seen = "ctl={ct}", "view={t}"
+		const ctl, view = "ctl={ct}", "view={t}"
 		for address, test := range map[string]struct {
 			clean   string
 			cookies []string
@@ -26,10 +26,10 @@ func TestPage_TurnsTokensIntoCookies(t *testing.T) {
 			"/page?ct={ct}&t={t}":            {"./page?t={t}", []string{ctl}}, // this page has no parameter t
 			"/page/?ct={ct}":                 {"./", []string{ctl}},
 			"/view?ct={ct}":                  {"./view", []string{ctl}},
-			"/view?t={t}":                    {"./view", []string{seen}},
-			"/view?t={t}&scale=2":            {"./view?scale=2", []string{seen}},
-			"/view?ct={ct}&t={t}":            {"./view", []string{ctl, seen}},
-			"/view?ct=stale&t={t}":           {"./view", []string{seen}},
+			"/view?t={t}":                    {"./view", []string{view}},
+			"/view?t={t}&scale=2":            {"./view?scale=2", []string{view}},
+			"/view?ct={ct}&t={t}":            {"./view", []string{ctl, view}},
+			"/view?ct=stale&t={t}":           {"./view", []string{view}},
 			"/view?t=stale&ct={ct}":          {"./view", []string{ctl}},
 		} {
 			control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
@@ -122,15 +122,15 @@ func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 		h := newFixture(t, public)
 		control, view := h.token(t, launch, ticket.Control), h.token(t, launch, ticket.View)
 		cookies := ticket.CookieName(launch, ticket.Control) + "=" + control
-		seen := ticket.CookieName(launch, ticket.View) + "=" + view
+		viewCookie := ticket.CookieName(launch, ticket.View) + "=" + view
 		for origin, ours := range origins {
 			for _, request := range []struct {
 				method, path, cookies string
 				refusal               int // 0: always open
 			}{
-				{"GET", "/socket", cookies, 404}, {"GET", "/stream", cookies, 403}, {"GET", "/stream", seen, 403},
+				{"GET", "/socket", cookies, 404}, {"GET", "/stream", cookies, 403}, {"GET", "/stream", viewCookie, 403},
 				{"POST", "/change", cookies, 404}, {"PUT", "/many", cookies, 404},
-				{"GET", "/asset", cookies, 0}, {"GET", "/view", seen, 0}, {"GET", "/act", cookies, 404},
+				{"GET", "/asset", cookies, 0}, {"GET", "/view", viewCookie, 0}, {"GET", "/act", cookies, 404},
 			} {
 				want := 200
 				if (!ours || origin == "" && request.path == "/act") && request.refusal != 0 {

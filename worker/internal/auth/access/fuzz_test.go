@@ -20,8 +20,8 @@ import (
 
 // authorizeResult is how a fuzzed request was authorized.
 type authorizeResult struct {
-	in  bool
-	use ticket.Use
+	allowed bool
+	use     ticket.Use
 }
 
 // newFuzzAuthorizer returns the routes of an Authorizer, without a network.
@@ -89,21 +89,21 @@ func FuzzAdmission(f *testing.F) {
 		saw = authorizeResult{}
 		handler.ServeHTTP(w, r)
 
-		may := fuzzCredentials{kind: kind, asked: target.Query(), cookies: cookies, origin: origin}
+		may := fuzzCredentials{kind: kind, query: target.Query(), cookies: cookies, origin: origin}
 		held := token == ct || key == workerKey
 		mayControl := held || may.have("svc_ctl_", "ct", ct)
 		mayView := kind >= access.ViewPage && may.have("svc_view_", "t", vt)
-		mustControl := held || may.asked.Get("ct") == ct
+		mustControl := held || may.query.Get("ct") == ct
 		switch {
-		case id != launch && (saw.in || w.Code < 400):
+		case id != launch && (saw.allowed || w.Code < 400):
 			t.Fatalf("got %d for an unknown browser", w.Code)
-		case id == launch && (saw.in || w.Code < 400) && !mayControl && !mayView:
+		case id == launch && (saw.allowed || w.Code < 400) && !mayControl && !mayView:
 			t.Fatalf("%s: authorized with %q, %q, %q, %q from %q: got %d", where, query, cookies, token, key, origin, w.Code)
-		case saw.in && saw.use == ticket.Control && !mayControl:
+		case saw.allowed && saw.use == ticket.Control && !mayControl:
 			t.Fatalf("%s: a view ticket got control", where)
 		case id == launch && mustControl && w.Code >= 400:
 			t.Fatalf("%s: refused with %q, %q: %d %s", where, query, token, w.Code, w.Body)
-		case w.Code >= 400 && saw.in:
+		case w.Code >= 400 && saw.allowed:
 			t.Fatal("the handler ran for a refused request")
 		}
 		assertNoLeak(t, w, target, kind, ct, vt)
@@ -113,7 +113,7 @@ func FuzzAdmission(f *testing.F) {
 // fuzzCredentials are the credentials of a request that count only in some places.
 type fuzzCredentials struct {
 	kind            access.Kind
-	asked           url.Values
+	query           url.Values
 	cookies, origin string
 }
 
@@ -122,35 +122,35 @@ func (c fuzzCredentials) have(cookie, query, token string) bool {
 	socket := c.kind == access.Socket || c.kind == access.Stream
 	trusted := !socket || c.origin == "" || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
 	return trusted && strings.Contains(c.cookies, cookie+launchInCookies+"=") && strings.Contains(c.cookies, token) ||
-		slices.Contains(c.asked[query], token)
+		slices.Contains(c.query[query], token)
 }
 
 // launchInCookies is the launch id as the names of cookies contain it.
 const launchInCookies = "019a5f3ea1b370019c4f6a6b7c8d9e06"
 
 // assertNoLeak checks that an answer repeats no token and redirects only to the same path.
-func assertNoLeak(t *testing.T, w *httptest.ResponseRecorder, from *url.URL, kind access.Kind, ct, vt string) {
+func assertNoLeak(t *testing.T, w *httptest.ResponseRecorder, source *url.URL, kind access.Kind, ct, vt string) {
 	t.Helper()
 	if body := w.Body.String(); strings.Contains(body, ct) || strings.Contains(body, vt) {
 		t.Errorf("the answer repeats a token: %s", body)
 	}
-	to := w.Header().Get("Location")
+	location := w.Header().Get("Location")
 	if w.Code != http.StatusSeeOther {
-		if to != "" || w.Header().Get("Refresh") != "" {
-			t.Errorf("status %d has Location %q", w.Code, to)
+		if location != "" || w.Header().Get("Refresh") != "" {
+			t.Errorf("status %d has Location %q", w.Code, location)
 		}
 		return
 	}
-	there, err := url.Parse(to)
+	there, err := url.Parse(location)
 	if err != nil {
-		t.Fatalf("invalid Location %q: %v", to, err)
+		t.Fatalf("invalid Location %q: %v", location, err)
 	}
-	at := (&url.URL{Scheme: "https", Host: "edge.example", Path: "/w/worker-1" + from.Path}).ResolveReference(there)
-	if at.Host != "edge.example" || at.Path != "/w/worker-1"+from.Path || path.Dir(at.Path) != path.Dir("/w/worker-1"+from.Path) {
-		t.Errorf("got Location %s", at)
+	target := (&url.URL{Scheme: "https", Host: "edge.example", Path: "/w/worker-1" + source.Path}).ResolveReference(there)
+	if target.Host != "edge.example" || target.Path != "/w/worker-1"+source.Path || path.Dir(target.Path) != path.Dir("/w/worker-1"+source.Path) {
+		t.Errorf("got Location %s", target)
 	}
-	if at.Query().Has("ct") || kind == access.ViewPage && (at.Query().Has("t") || strings.Contains(to, vt)) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-		t.Errorf("got Location %s with Referrer-Policy %q", at, w.Header().Get("Referrer-Policy"))
+	if target.Query().Has("ct") || kind == access.ViewPage && (target.Query().Has("t") || strings.Contains(location, vt)) || w.Header().Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("got Location %s with Referrer-Policy %q", target, w.Header().Get("Referrer-Policy"))
 	}
 	for _, line := range w.Header().Values("Set-Cookie") {
 		cookie, err := http.ParseSetCookie(line)

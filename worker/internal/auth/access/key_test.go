@@ -29,12 +29,12 @@ func TestNewKey_PrefersAPIKeyThenSvcKeyThenGenerates(t *testing.T) {
 		})
 	}
 	t.Run("without either a new key is generated at every start", func(t *testing.T) {
-		one, first := access.NewKey("", "")
+		key, first := access.NewKey("", "")
 		_, second := access.NewKey("", "")
 		if first == "" || first == second {
 			t.Fatalf("generated %q and %q, want two different keys", first, second)
 		}
-		if !one.Matches(first) || one.Matches(second) || one.Matches("") {
+		if !key.Matches(first) || key.Matches(second) || key.Matches("") {
 			t.Error("a generated key does not match exactly itself")
 		}
 	})

@@ -45,22 +45,22 @@ func TestLinks_CarryOneToken(t *testing.T) {
 	tickets := ticket.New(clock.System{})
 	tickets.Begin(launch)
 	links := access.Links{Address: addressOf(t, "http://worker.example:38923"), Tokens: tickets}
-	of := func() access.URLs {
+	forLaunch := func() access.URLs {
 		set, err := links.ForLaunch(launch, "/devtools/browser/a-b", true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return set
 	}
-	first := of()
-	if diff := cmp.Diff(first, of()); diff != "" {
+	first := forLaunch()
+	if diff := cmp.Diff(first, forLaunch()); diff != "" {
 		t.Errorf("the second call returned other URLs (-first +second):\n%s", diff)
 	}
 	claims, err := tickets.Verify(first.ControlToken, launch, ticket.Control)
 	if err != nil || !claims.Expires.Equal(first.Expires) || !tickets.Spend(launch, claims) {
 		t.Fatalf("%+v: %v", claims, err)
 	}
-	spent := of()
+	spent := forLaunch()
 	if spent.ControlToken != first.ControlToken || spent.WebSocket != first.WebSocket {
 		t.Error("a spent token was replaced in URLs that open no page")
 	}
@@ -68,7 +68,7 @@ func TestLinks_CarryOneToken(t *testing.T) {
 	if fresh == first.ControlToken || !strings.HasSuffix(spent.Page, fresh) || !strings.HasSuffix(spent.DevTools, fresh) {
 		t.Errorf("got page URLs %+v", spent)
 	}
-	if diff := cmp.Diff(spent, of()); diff != "" {
+	if diff := cmp.Diff(spent, forLaunch()); diff != "" {
 		t.Errorf("the second call returned other URLs (-first +second):\n%s", diff)
 	}
 	for name, visit := range map[string]access.AuthorizedRequest{

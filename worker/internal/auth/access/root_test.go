@@ -202,7 +202,7 @@ func FuzzRoot(f *testing.F) {
 		w := httptest.NewRecorder()
 		saw = authorizeResult{}
 		server.ServeHTTP(w, r)
-		if saw.in && (!valid || !strings.Contains(uri, "{ct}")) {
+		if saw.allowed && (!valid || !strings.Contains(uri, "{ct}")) {
 			t.Fatalf("authorized, status %d", w.Code)
 		}
 	})

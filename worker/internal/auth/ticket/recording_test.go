@@ -13,7 +13,7 @@ import (
 func TestRecording_OpensOneRecordingOnce(t *testing.T) {
 	fake := clock.NewFake(time.Now())
 	tickets := ticket.New(fake)
-	one, expires, err := tickets.MintRecording("one")
+	token, expires, err := tickets.MintRecording("one")
 	if err != nil || expires.Sub(fake.Now()) > ticket.RecordingTTL {
 		t.Fatalf("got %v, %v", expires, err)
 	}
@@ -23,14 +23,14 @@ func TestRecording_OpensOneRecordingOnce(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrInvalid", what, err)
 		}
 	}
-	_, err = tickets.RedeemRecording(one, "two")
+	_, err = tickets.RedeemRecording(token, "two")
 	invalid("another session", err)
-	invalid("a ticket as a cookie", tickets.VerifyRecording(one, "one"))
-	cookie, err := tickets.RedeemRecording(one, "one")
+	invalid("a ticket as a cookie", tickets.VerifyRecording(token, "one"))
+	cookie, err := tickets.RedeemRecording(token, "one")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tickets.RedeemRecording(one, "one")
+	_, err = tickets.RedeemRecording(token, "one")
 	invalid("a spent ticket", err)
 	_, err = tickets.RedeemRecording(cookie, "one")
 	invalid("a cookie as a ticket", err)

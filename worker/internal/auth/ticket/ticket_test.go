@@ -142,13 +142,13 @@ func TestVerify_RefusesInvalidTokens(t *testing.T) {
 			if _, err := tickets.Verify(token, launch, Control); !errors.Is(err, ErrInvalid) {
 				t.Errorf("Verify = %v", err)
 			}
-			if of, err := tickets.LaunchOf(token); name != "another launch" && !errors.Is(err, ErrInvalid) || name == "another launch" && of != other {
-				t.Errorf("LaunchOf = %q, %v", of, err)
+			if owner, err := tickets.LaunchOf(token); name != "another launch" && !errors.Is(err, ErrInvalid) || name == "another launch" && owner != other {
+				t.Errorf("LaunchOf = %q, %v", owner, err)
 			}
 		})
 	}
-	if of, err := tickets.LaunchOf(good); of != launch || err != nil {
-		t.Errorf("LaunchOf = %q, %v", of, err)
+	if owner, err := tickets.LaunchOf(good); owner != launch || err != nil {
+		t.Errorf("LaunchOf = %q, %v", owner, err)
 	}
 	if _, err := tickets.Verify(good, launch, View); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a control token was accepted as a view ticket: %v", err)

@@ -64,8 +64,8 @@ func TestAdd_CRX(t *testing.T) {
 				want.WriteByte('a' + b>>4)
 				want.WriteByte('a' + b&15)
 			}
-			if made := add(t, s, file); made.ChromiumID != want.String() {
-				t.Errorf("Chromium id %s, want that of the key, %s", made.ChromiumID, want.String())
+			if extension := add(t, s, file); extension.ChromiumID != want.String() {
+				t.Errorf("Chromium id %s, want that of the key, %s", extension.ChromiumID, want.String())
 			}
 			for name, change := range map[string]func([]byte){
 				"content":   func(f []byte) { f[len(f)-1] ^= 1 },

@@ -71,11 +71,11 @@ const plain = `{"manifest_version":3,"name":"Plain","version":"1.0"}`
 
 func add(t *testing.T, s *extension.Store, packed []byte) extension.Extension {
 	t.Helper()
-	made, err := s.Add(t.Context(), bytes.NewReader(packed))
+	result, err := s.Add(t.Context(), bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return result
 }
 
 // problem returns field and message of an error's first detail.

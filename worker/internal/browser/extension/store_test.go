@@ -63,11 +63,11 @@ func TestAdd_SetsKey(t *testing.T) {
 		"manifest of part": {files: map[string]string{"manifest.json": plain, "sub/manifest.json": "{}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made := add(t, s, pack(t, test.files))
-			if test.id != "" && made.ChromiumID != test.id {
-				t.Errorf("Chromium id %s, want %s", made.ChromiumID, test.id)
+			extension := add(t, s, pack(t, test.files))
+			if test.id != "" && extension.ChromiumID != test.id {
+				t.Errorf("Chromium id %s, want %s", extension.ChromiumID, test.id)
 			}
-			dir, release, err := s.Use(made.ID)
+			dir, release, err := s.Use(extension.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,25 +160,25 @@ func TestDelete_KeepsFilesInUse(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	packed := pack(t, map[string]string{"manifest.json": plain})
-	made := add(t, s, packed)
-	files, release, err := s.Use(made.ID)
+	extension := add(t, s, packed)
+	files, release, err := s.Use(extension.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Delete(made.ID); err != nil {
+	if err := s.Delete(extension.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(files); err != nil {
 		t.Errorf("the files of a running browser: %v", err)
 	}
-	_, getErr := s.Get(made.ID)
-	_, _, useErr := s.Use(made.ID)
-	for _, err := range []error{getErr, useErr, s.Delete(made.ID)} {
+	_, getErr := s.Get(extension.ID)
+	_, _, useErr := s.Use(extension.ID)
+	for _, err := range []error{getErr, useErr, s.Delete(extension.ID)} {
 		if !fault.Is(err, fault.NotFound) {
 			t.Errorf("after the deletion: error %v", err)
 		}
 	}
-	if again := add(t, s, packed); again.ID != made.ID || len(s.List()) != 1 {
+	if again := add(t, s, packed); again.ID != extension.ID || len(s.List()) != 1 {
 		t.Error("the extension was not stored again")
 	}
 	release()
@@ -186,7 +186,7 @@ func TestDelete_KeepsFilesInUse(t *testing.T) {
 	if _, err := os.Stat(files); err != nil {
 		t.Errorf("the files of an extension that was stored again: %v", err)
 	}
-	if err := s.Delete(made.ID); err != nil {
+	if err := s.Delete(extension.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(files); !errors.Is(err, fs.ErrNotExist) {

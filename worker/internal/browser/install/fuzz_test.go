@@ -178,14 +178,14 @@ func isHarmless(raw []byte) bool {
 	if err != nil || len(archive.File) == 0 || len(archive.File) > 24 {
 		return false
 	}
-	seen, size := map[string]bool{}, uint64(0)
+	names, size := map[string]bool{}, uint64(0)
 	for i, f := range archive.File {
 		rest, ok := strings.CutPrefix(f.Name, "b/")
-		plain := ok && rest != "" && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz") == "" && f.Mode().IsRegular() && !seen[rest]
+		plain := ok && rest != "" && strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz") == "" && f.Mode().IsRegular() && !names[rest]
 		if size += f.UncompressedSize64; !plain || (rest == "chrome") != (i == 0) || rest == "chromium" || size > 2000 || size/20 > uint64(len(raw)) {
 			return false
 		}
-		seen[rest] = true
+		names[rest] = true
 	}
 	return true
 }

@@ -108,17 +108,17 @@ func archiveWithWrongSize(t *testing.T, first entry, name, content string, size 
 	if err := inner.Close(); err != nil {
 		t.Fatal(err)
 	}
-	from, err := zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
+	archive, err := zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := from.File[0].OpenRaw()
+	raw, err := archive.File[0].OpenRaw()
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := from.File[0].FileHeader
+	header := archive.File[0].FileHeader
 	header.UncompressedSize64, header.Flags = size, 0
-	to, err := w.CreateRaw(&header)
+	writer, err := w.CreateRaw(&header)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func archiveWithWrongSize(t *testing.T, first entry, name, content string, size 
 	if _, err := content2.ReadFrom(raw); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := to.Write(content2.Bytes()); err != nil {
+	if _, err := writer.Write(content2.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -143,12 +143,12 @@ func archiveWithSharedContent(t *testing.T, first entry, times int) []byte {
 	end := bytes.LastIndex(raw, []byte("PK\x05\x06"))
 	start := int(raw[end+16]) | int(raw[end+17])<<8 | int(raw[end+18])<<16
 	directory := raw[start:end]
-	at := bytes.LastIndex(directory, []byte("PK\x01\x02"))
-	one := directory[at:]
+	i := bytes.LastIndex(directory, []byte("PK\x01\x02"))
+	record := directory[i:]
 	out := append([]byte{}, raw[:start]...)
-	out = append(out, directory[:at]...)
+	out = append(out, directory[:i]...)
 	for i := range times {
-		copied := append([]byte{}, one...)
+		copied := append([]byte{}, record...)
 		copy(copied[46:], fmt.Sprintf("b/%04d", i))
 		out = append(out, copied...)
 	}

@@ -41,14 +41,14 @@ func BenchmarkPagesAgainstNoForwarder(b *testing.B) {
 			b.Run(name+" "+what, func(b *testing.B) {
 				took := map[string][]time.Duration{}
 				pages := map[string]string{}
-				for way, in := range browsers {
-					pages[way] = attach(b, in, origin.URL+"/blank")
-					evaluate(b, in, pages[way], expression)
+				for way, each := range browsers {
+					pages[way] = attach(b, each, origin.URL+"/blank")
+					evaluate(b, each, pages[way], expression)
 				}
 				for b.Loop() {
-					for way, in := range browsers {
+					for way, each := range browsers {
 						began := time.Now()
-						evaluate(b, in, pages[way], expression)
+						evaluate(b, each, pages[way], expression)
 						took[way] = append(took[way], time.Since(began))
 					}
 				}
@@ -89,41 +89,41 @@ func serveLoad(w http.ResponseWriter, r *http.Request) {
 }
 
 // attach opens a page and returns its protocol session.
-func attach(t testing.TB, in *browser.Browser, address string) string {
+func attach(t testing.TB, b *browser.Browser, address string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	var target struct{ TargetID string }
 	var attached struct{ SessionID string }
-	if err := in.CDP().Call(ctx, "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target); err != nil {
+	if err := b.CDP().Call(ctx, "", "Target.createTarget", map[string]any{"url": "about:blank"}, &target); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.CDP().Call(ctx, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
+	if err := b.CDP().Call(ctx, "", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
 		t.Fatal(err)
 	}
-	if failed := navigate(t, in, attached.SessionID, address); failed != "" {
+	if failed := navigate(t, b, attached.SessionID, address); failed != "" {
 		t.Fatalf("%s: %s", address, failed)
 	}
 	return attached.SessionID
 }
 
 // navigate navigates and returns Chromium's error name; empty on success.
-func navigate(t testing.TB, in *browser.Browser, page, address string) (failed string) {
+func navigate(t testing.TB, b *browser.Browser, page, address string) (failed string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	var answer struct{ ErrorText string }
-	if err := in.CDP().Call(ctx, page, "Page.navigate", map[string]any{"url": address}, &answer); err != nil {
+	if err := b.CDP().Call(ctx, page, "Page.navigate", map[string]any{"url": address}, &answer); err != nil {
 		t.Fatal(err)
 	}
-	for answer.ErrorText == "" && evaluate(t, in, page, `document.readyState + " " + location.href.startsWith("http")`) != "complete true" {
+	for answer.ErrorText == "" && evaluate(t, b, page, `document.readyState + " " + location.href.startsWith("http")`) != "complete true" {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return answer.ErrorText
 }
 
 // evaluate returns the value of an expression or its promise as text.
-func evaluate(t testing.TB, in *browser.Browser, page, expression string) string {
+func evaluate(t testing.TB, b *browser.Browser, page, expression string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
@@ -132,7 +132,7 @@ func evaluate(t testing.TB, in *browser.Browser, page, expression string) string
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
 	params := map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true}
-	if err := in.CDP().Call(ctx, page, "Runtime.evaluate", params, &answer); err != nil {
+	if err := b.CDP().Call(ctx, page, "Runtime.evaluate", params, &answer); err != nil {
 		t.Fatal(err)
 	}
 	if answer.ExceptionDetails != nil {

@@ -16,10 +16,10 @@ import (
 
 // assertCheck checks that the result is exactly want (nil, ErrCredentials or
 // ErrUnreachable) and that the error contains no secret.
-func assertCheck(t *testing.T, to proxy.Upstream, want error) {
+func assertCheck(t *testing.T, upstream proxy.Upstream, want error) {
 	t.Helper()
 	begin := time.Now()
-	err := proxy.Check(t.Context(), to, newPolicy(t, ""))
+	err := proxy.Check(t.Context(), upstream, newPolicy(t, ""))
 	if took := time.Since(begin); took > 6*time.Second {
 		t.Errorf("the check took %v", took)
 	}
@@ -32,7 +32,7 @@ func assertCheck(t *testing.T, to proxy.Upstream, want error) {
 		t.Errorf("check: %v, want none", err)
 	}
 	if err != nil {
-		assertNoSecret(t, err.Error(), to)
+		assertNoSecret(t, err.Error(), upstream)
 	}
 }
 
@@ -109,11 +109,11 @@ func TestCheck_UnreachableProxy(t *testing.T) {
 func TestCheck_ErrorsHoldNoCredentials(t *testing.T) {
 	l := listenLoopback(t)
 	go serve(l, func(c net.Conn) error {
-		asked, err := http.ReadRequest(bufio.NewReader(c))
+		request, err := http.ReadRequest(bufio.NewReader(c))
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+asked.Header.Get("Proxy-Authorization")+"\r\n\r\n")
+		_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+request.Header.Get("Proxy-Authorization")+"\r\n\r\n")
 		return err
 	})
 	assertCheck(t, proxy.Upstream{Server: "http://" + l.Addr().String(), Username: username, Password: password}, proxy.ErrUnreachable)
@@ -153,10 +153,10 @@ func TestCheck_DoesNotContactDeniedUpstream(t *testing.T) {
 			t.Errorf("Check %s: %v", server, err)
 		}
 	}
-	to := proxy.Upstream{Server: "http://here.test:" + port} // a name that resolves to the denied address
+	upstream := proxy.Upstream{Server: "http://here.test:" + port} // a name that resolves to the denied address
 	lie := resolver(t, map[string]string{"here.test.": "127.0.0.1"})
 	f, _ = startWithResolver(t, behind, lie)
-	if err := f.SetUpstream(&to); err != nil {
+	if err := f.SetUpstream(&upstream); err != nil {
 		t.Fatal(err)
 	}
 	if answer, _ := do(t, clientOf(t, f), "GET", "http://site.test/", ""); answer.StatusCode != http.StatusBadGateway || len(visited) > 0 {

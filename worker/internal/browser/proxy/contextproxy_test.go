@@ -30,10 +30,10 @@ func moveToAllAddresses(t *testing.T, f *proxy.Forwarder) (address string) {
 	return fmt.Sprintf("http://127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port)
 }
 
-func openContextProxy(t *testing.T, f *proxy.Forwarder, to proxy.Upstream) *proxy.ContextProxy {
+func openContextProxy(t *testing.T, f *proxy.Forwarder, upstream proxy.Upstream) *proxy.ContextProxy {
 	t.Helper()
-	to.Bypass = "<-loopback>"
-	c, err := f.OpenContextProxy(to)
+	upstream.Bypass = "<-loopback>"
+	c, err := f.OpenContextProxy(upstream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,16 +229,16 @@ func TestContextProxy_CloseEndsItsConnectionsOnly(t *testing.T) {
 func TestContextProxy_NumberIsLimited(t *testing.T) {
 	f, _ := startForwarder(t, newPolicy(t, ""))
 	moveToAllAddresses(t, f)
-	to := proxy.Upstream{Server: "http://proxy.test"}
+	upstream := proxy.Upstream{Server: "http://proxy.test"}
 	var open []*proxy.ContextProxy
 	for range proxy.MaxContextProxies {
-		open = append(open, openContextProxy(t, f, to))
+		open = append(open, openContextProxy(t, f, upstream))
 	}
-	if _, err := f.OpenContextProxy(to); err == nil || !strings.Contains(err.Error(), "limit of 128") {
+	if _, err := f.OpenContextProxy(upstream); err == nil || !strings.Contains(err.Error(), "limit of 128") {
 		t.Errorf("one more: %v", err)
 	}
 	open[5].Close()
-	openContextProxy(t, f, to)
+	openContextProxy(t, f, upstream)
 }
 
 func TestParseContextProxy(t *testing.T) {
@@ -258,9 +258,9 @@ func TestParseContextProxy(t *testing.T) {
 	}
 	f, _ := startForwarder(t, newPolicy(t, ""))
 	for _, server := range []string{"a:1,b:2", "http=a:1;https=b:2", "socks4://a:1", "quic://a:1", "http://", "http://a:1/path", "http://robot:s3cret@a:99999", "http://robot:s3cret@a b"} {
-		to, err := proxy.ParseContextProxy(server)
+		upstream, err := proxy.ParseContextProxy(server)
 		if err == nil {
-			_, err = f.OpenContextProxy(*to)
+			_, err = f.OpenContextProxy(*upstream)
 		}
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", server, err)

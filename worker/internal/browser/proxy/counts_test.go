@@ -24,10 +24,10 @@ type byteCounter struct {
 }
 
 // before returns the upstream to use in order to reach the proxy through the relay.
-func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
+func (m *byteCounter) before(t *testing.T, upstream proxy.Upstream) proxy.Upstream {
 	t.Helper()
 	l := listenLoopback(t)
-	behind := hostOf(t, to.Server)
+	behind := hostOf(t, upstream.Server)
 	go serve(l, func(c net.Conn) error {
 		server, err := net.Dial("tcp", behind)
 		if err != nil {
@@ -38,12 +38,12 @@ func (m *byteCounter) before(t *testing.T, to proxy.Upstream) proxy.Upstream {
 		join(meteredConn{c, m}, meteredConn{c, m}, server)
 		return nil
 	})
-	u, err := url.Parse(to.Server)
+	u, err := url.Parse(upstream.Server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to.Server = u.Scheme + "://" + l.Addr().String()
-	return to
+	upstream.Server = u.Scheme + "://" + l.Addr().String()
+	return upstream
 }
 
 type meteredConn struct {
@@ -69,14 +69,14 @@ func (c meteredConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrit
 // read.
 func (m *byteCounter) assertEqual(t *testing.T, f *proxy.Forwarder, when string, unread ...int64) {
 	t.Helper()
-	var in, out int64
+	var bytesIn, out int64
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		in, out = f.Counts()
-		if out == m.received.Load() && slices.Contains(append(unread, 0), m.sent.Load()-in) {
+		bytesIn, out = f.Counts()
+		if out == m.received.Load() && slices.Contains(append(unread, 0), m.sent.Load()-bytesIn) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: counted in %d, out %d; want what the proxy sent (%d) and received (%d)", when, in, out, m.sent.Load(), m.received.Load())
+			t.Fatalf("%s: counted in %d, out %d; want what the proxy sent (%d) and received (%d)", when, bytesIn, out, m.sent.Load(), m.received.Load())
 		}
 	}
 }
@@ -129,8 +129,8 @@ func TestForwarder_CountsMatchBytesOnWire(t *testing.T) {
 				do(t, clientOf(t, f), "POST", "http://site.test/", strings.Repeat("x", 300<<10))
 				wire.assertEqual(t, f, "kept alive")
 			}
-			if in, out := f.Counts(); in < 900<<10 || out < 900<<10 {
-				t.Errorf("counted in %d, out %d", in, out)
+			if bytesIn, out := f.Counts(); bytesIn < 900<<10 || out < 900<<10 {
+				t.Errorf("counted in %d, out %d", bytesIn, out)
 			}
 			f.Close()
 			wire.assertEqual(t, f, "closed", closeNotify, 2*closeNotify, 3*closeNotify)

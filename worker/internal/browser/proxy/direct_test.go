@@ -32,8 +32,8 @@ func TestDirect_SendsRequestUnchanged(t *testing.T) {
 			t.Errorf("%s: %q, want %q", target, text, want)
 		}
 	}
-	if in, out := f.Counts(); in != 0 || out != 0 {
-		t.Errorf("counted %d and %d bytes without a proxy", in, out)
+	if bytesIn, out := f.Counts(); bytesIn != 0 || out != 0 {
+		t.Errorf("counted %d and %d bytes without a proxy", bytesIn, out)
 	}
 }
 

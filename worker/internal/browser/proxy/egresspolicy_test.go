@@ -202,16 +202,16 @@ func TestReservePort_DeniesBeforeListening(t *testing.T) {
 }
 
 func TestReservePort_IsNotAssignedByKernel(t *testing.T) {
-	around, seen := newPolicy(t, ""), map[int]bool{}
+	around, ports := newPolicy(t, ""), map[int]bool{}
 	for range 500 {
 		number, release, err := around.ReservePort()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer release()
-		if l := listenLoopback(t); seen[number] || seen[l.Addr().(*net.TCPAddr).Port] || l.Addr().(*net.TCPAddr).Port == number {
+		if l := listenLoopback(t); ports[number] || ports[l.Addr().(*net.TCPAddr).Port] || l.Addr().(*net.TCPAddr).Port == number {
 			t.Fatal("got the same port twice")
 		}
-		seen[number] = true
+		ports[number] = true
 	}
 }

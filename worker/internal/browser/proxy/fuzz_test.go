@@ -150,7 +150,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic string) {
+func assertSame(t *testing.T, request *http.Request, sent []byte, ofProxy bool, basic string) {
 	t.Helper()
 	reader := bufio.NewReader(bytes.NewReader(sent))
 	out, err := http.ReadRequest(reader)
@@ -158,7 +158,7 @@ func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic
 		t.Fatalf("an invalid request was sent: %q: %v", sent, err)
 	}
 	_, err = io.Copy(io.Discard, out.Body)
-	if rest, _ := io.ReadAll(reader); len(rest) > 0 || err != nil || out.Method != in.Method {
+	if rest, _ := io.ReadAll(reader); len(rest) > 0 || err != nil || out.Method != request.Method {
 		t.Fatalf("sent %q followed by %q: %v", sent, rest, err)
 	}
 	for _, name := range []string{"Proxy-Connection", "Te", "Keep-Alive"} {
@@ -169,15 +169,15 @@ func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic
 	if auth := out.Header["Proxy-Authorization"]; ofProxy && (len(auth) != 1 || auth[0] != basic) || !ofProxy && len(auth) > 0 {
 		t.Errorf("sent credentials %q", auth)
 	}
-	if ofProxy && (out.URL.Scheme != "http" || out.URL.Host != in.URL.Host) || !ofProxy && out.URL.Host != "" {
-		t.Errorf("%q was changed to %q", in.RequestURI, out.RequestURI)
+	if ofProxy && (out.URL.Scheme != "http" || out.URL.Host != request.URL.Host) || !ofProxy && out.URL.Host != "" {
+		t.Errorf("%q was changed to %q", request.RequestURI, out.RequestURI)
 	}
-	if hostOf(out.Host) != hostOf(in.Host) {
-		t.Errorf("got host %q, want %q", out.Host, in.Host)
+	if hostOf(out.Host) != hostOf(request.Host) {
+		t.Errorf("got host %q, want %q", out.Host, request.Host)
 	}
-	_, target, _ := strings.Cut(in.RequestURI, "://")
-	at := strings.IndexAny(target, "/?")
-	if at < 0 || target[at] != '/' || strings.HasPrefix(target[at:], "//") && !ofProxy {
+	_, target, _ := strings.Cut(request.RequestURI, "://")
+	start := strings.IndexAny(target, "/?")
+	if start < 0 || target[start] != '/' || strings.HasPrefix(target[start:], "//") && !ofProxy {
 		return // Go changes an empty path to / and escapes a part of //
 	}
 	got := out.RequestURI
@@ -185,7 +185,7 @@ func assertSame(t *testing.T, in *http.Request, sent []byte, ofProxy bool, basic
 		_, got, _ = strings.Cut(got, "://")
 		got = got[max(0, strings.IndexAny(got, "/?")):]
 	}
-	want, _, _ := strings.Cut(target[at:], "#")
+	want, _, _ := strings.Cut(target[start:], "#")
 	if got, _, _ = strings.Cut(got, "#"); strings.TrimSuffix(got, "?") != strings.TrimSuffix(want, "?") {
 		t.Errorf("asked got host %q, want %q", got, want)
 	}
@@ -266,9 +266,9 @@ func FuzzTunnelAnswer(f *testing.F) {
 			return
 		}
 		reader := bufio.NewReader(&peer.written)
-		asked, err := http.ReadRequest(reader)
-		if err != nil || reader.Buffered() > 0 || asked.Host != target || asked.Header.Get("Proxy-Authorization") != u.basic {
-			t.Errorf("requested %v: %v", asked, err)
+		request, err := http.ReadRequest(reader)
+		if err != nil || reader.Buffered() > 0 || request.Host != target || request.Header.Get("Proxy-Authorization") != u.basic {
+			t.Errorf("requested %v: %v", request, err)
 		}
 	})
 }

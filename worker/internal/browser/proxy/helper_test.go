@@ -41,29 +41,29 @@ func newPolicy(t *testing.T, list string, places ...string) *proxy.EgressPolicy 
 
 // startWithUpstream starts a Forwarder with an upstream, also for this machine. At
 // the end of the test no log line may contain a part of the credentials.
-func startWithUpstream(t *testing.T, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+func startWithUpstream(t *testing.T, upstream proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
-	return startWithPolicy(t, newPolicy(t, ""), to)
+	return startWithPolicy(t, newPolicy(t, ""), upstream)
 }
 
-func startWithPolicy(t *testing.T, policy *proxy.EgressPolicy, to proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
+func startWithPolicy(t *testing.T, policy *proxy.EgressPolicy, upstream proxy.Upstream) (*proxy.Forwarder, *testenv.Log) {
 	t.Helper()
 	f, log := startForwarder(t, policy)
-	to.Bypass = "<-loopback>"
-	if err := f.SetUpstream(&to); err != nil {
+	upstream.Bypass = "<-loopback>"
+	if err := f.SetUpstream(&upstream); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		f.Close()
-		assertNoSecret(t, log.String(), to)
+		assertNoSecret(t, log.String(), upstream)
 	})
 	return f, log
 }
 
-func assertNoSecret(t *testing.T, text string, of proxy.Upstream) {
+func assertNoSecret(t *testing.T, text string, upstream proxy.Upstream) {
 	t.Helper()
-	secrets := []string{of.Username, of.Password, url.QueryEscape(of.Password), url.PathEscape(of.Password),
-		base64.StdEncoding.EncodeToString([]byte(of.Username + ":" + of.Password))}
+	secrets := []string{upstream.Username, upstream.Password, url.QueryEscape(upstream.Password), url.PathEscape(upstream.Password),
+		base64.StdEncoding.EncodeToString([]byte(upstream.Username + ":" + upstream.Password))}
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(text, secret) {
 			t.Errorf("the secret %q is in %q", secret, text)

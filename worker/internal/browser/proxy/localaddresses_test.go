@@ -146,8 +146,8 @@ func TestForwarder_ResolvesNamesBeforeProxyOnThisMachine(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
-			_, at, _ := net.SplitHostPort(hostOf(t, o.Server))
-			f, _ := startWithResolver(t, newDefaultPolicy(t, "127.0.0.1:"+at), names)
+			_, proxyPort, _ := net.SplitHostPort(hostOf(t, o.Server))
+			f, _ := startWithResolver(t, newDefaultPolicy(t, "127.0.0.1:"+proxyPort), names)
 			if err := f.SetUpstream(&o.Upstream); err != nil {
 				t.Fatal(err)
 			}

@@ -48,18 +48,18 @@ func answerName(c io.ReadWriter, names map[string]string) error {
 	if _, err := io.ReadFull(c, length); err != nil {
 		return err
 	}
-	asked := make([]byte, binary.BigEndian.Uint16(length))
-	if _, err := io.ReadFull(c, asked); err != nil {
+	message := make([]byte, binary.BigEndian.Uint16(length))
+	if _, err := io.ReadFull(c, message); err != nil {
 		return err
 	}
 	var name strings.Builder
 	end := header
-	for asked[end] != 0 {
-		name.WriteString(string(asked[end+1:end+1+int(asked[end])]) + ".")
-		end += 1 + int(asked[end])
+	for message[end] != 0 {
+		name.WriteString(string(message[end+1:end+1+int(message[end])]) + ".")
+		end += 1 + int(message[end])
 	}
-	kind := binary.BigEndian.Uint16(asked[end+1:])
-	question := asked[header : end+5]
+	kind := binary.BigEndian.Uint16(message[end+1:])
+	question := message[header : end+5]
 	list, known := names[strings.ToLower(name.String())]
 	flags, found, records := uint16(response), uint16(0), []byte{}
 	if !known {
@@ -74,7 +74,7 @@ func answerName(c io.ReadWriter, names map[string]string) error {
 		records = append(records, 0xc0, header, byte(kind>>8), byte(kind), 0, internet, 0, 0, 0, 1, 0, byte(a.BitLen()/8))
 		records = append(records, a.AsSlice()...)
 	}
-	answer := append([]byte{}, asked[:2]...)
+	answer := append([]byte{}, message[:2]...)
 	for _, n := range []uint16{flags, 1, found, 0, 0} {
 		answer = binary.BigEndian.AppendUint16(answer, n)
 	}

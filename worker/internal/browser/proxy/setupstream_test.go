@@ -25,16 +25,16 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 		fmt.Fprintf(w, "%s %q", r.Host, r.Header["Proxy-Authorization"])
 	}))
 	defer origin.Close()
-	at := hostOf(t, origin.URL)
+	address := hostOf(t, origin.URL)
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			first, second := newFakeInternet(t, kind, at), newFakeInternet(t, kind, at)
+			first, second := newFakeInternet(t, kind, address), newFakeInternet(t, kind, address)
 			first.Bypass, second.Bypass = "<-loopback>", "<-loopback>,bypassed.test"
 			f, _ := startWithResolver(t, newPolicy(t, ""), resolver(t, map[string]string{"bypassed.test.": "127.0.0.1"}))
 			client := clientOf(t, f) // uses one connection throughout
 			tunnels, bodies := map[string]io.ReadWriter{}, map[string]io.Reader{}
 			begin := func(name string) {
-				c, reader := connect(t, f, at)
+				c, reader := connect(t, f, address)
 				tunnels[name] = struct {
 					io.Reader
 					io.Writer
@@ -45,33 +45,33 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 				}
 				t.Cleanup(func() { answer.Body.Close() })
 				bodies[name] = answer.Body
-				if _, text := do(t, client, "GET", origin.URL, ""); text != at+" []" {
+				if _, text := do(t, client, "GET", origin.URL, ""); text != address+" []" {
 					t.Errorf("%s: %q", name, text)
 				}
 			}
-			use := func(to *proxy.Upstream) {
-				if err := f.SetUpstream(to); err != nil {
+			use := func(upstream *proxy.Upstream) {
+				if err := f.SetUpstream(upstream); err != nil {
 					t.Fatal(err)
 				}
 			}
-			asked := func(o *fakeInternet) int { _, targets, _ := o.requests(); return len(targets) }
+			requests := func(o *fakeInternet) int { _, targets, _ := o.requests(); return len(targets) }
 			begin("straight")
 			use(&first.Upstream)
 			begin("first")
-			if asked(first) < 2 || asked(second) != 0 {
-				t.Errorf("with the first upstream: got %d and %d requests", asked(first), asked(second))
+			if requests(first) < 2 || requests(second) != 0 {
+				t.Errorf("with the first upstream: got %d and %d requests", requests(first), requests(second))
 			}
-			before := asked(first)
+			before := requests(first)
 			use(&second.Upstream)
 			begin("second")
-			counted := asked(second)
+			counted := requests(second)
 			do(t, client, "GET", "http://bypassed.test:"+origin.URL[strings.LastIndex(origin.URL, ":")+1:], "")
-			if asked(first) != before || asked(second) != counted || counted < 2 {
-				t.Errorf("with the second upstream: got %d more and %d requests, %d more for a bypassed host", asked(first)-before, counted, asked(second)-counted)
+			if requests(first) != before || requests(second) != counted || counted < 2 {
+				t.Errorf("with the second upstream: got %d more and %d requests, %d more for a bypassed host", requests(first)-before, counted, requests(second)-counted)
 			}
 			use(nil)
 			begin("direct again")
-			if asked(first) != before || asked(second) != counted {
+			if requests(first) != before || requests(second) != counted {
 				t.Error("a direct request went to a proxy")
 			}
 			for name, tunnel := range tunnels {
@@ -82,7 +82,7 @@ func TestSetUpstream_AppliesToNewRequestsOnly(t *testing.T) {
 			}
 			close(proceed)
 			for name, body := range bodies {
-				if text, err := io.ReadAll(body); err != nil || string(text) != "begun "+at+" []" {
+				if text, err := io.ReadAll(body); err != nil || string(text) != "begun "+address+" []" {
 					t.Errorf("the answer %s: %q, %v", name, text, err)
 				}
 			}
@@ -118,8 +118,8 @@ func TestSetUpstream_CredentialsStayWithTheirUpstream(t *testing.T) {
 				})
 			}
 			for i := range 100 {
-				to := []*proxy.Upstream{&mine.Upstream, &other.Upstream}[i%2]
-				if err := f.SetUpstream(to); err != nil {
+				upstream := []*proxy.Upstream{&mine.Upstream, &other.Upstream}[i%2]
+				if err := f.SetUpstream(upstream); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 )
 
 // pair returns a registered connection and its peer.
-func pair(t *testing.T, of *connSet) (*conn, *net.TCPConn) {
+func pair(t *testing.T, set *connSet) (*conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,10 +27,10 @@ func pair(t *testing.T, of *connSet) (*conn, *net.TCPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := of.outbound.acquire(t.Context()); err != nil {
+	if err := set.outbound.acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := of.add(raw, destination, of.outbound)
+	c, err := set.add(raw, destination, set.outbound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +42,9 @@ func TestSplice_HalfClosedTunnelEndsWhenIdle(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	for _, name := range []string{"the client is done", "the server is done"} {
 		t.Run(name, func(t *testing.T) {
-			of := newConnSet(nil)
-			client, done := pair(t, of)
-			server, talking := pair(t, of)
+			set := newConnSet(nil)
+			client, done := pair(t, set)
+			server, talking := pair(t, set)
 			if name == "the server is done" {
 				done, talking = talking, done
 			}

@@ -48,11 +48,11 @@ func TestTunnel_CarriesDataBothWaysConcurrently(t *testing.T) {
 			if sha256.Sum256(there) != <-received || !bytes.Equal(got, back) {
 				t.Error("the received data differs from the sent data")
 			}
-			in, out := f.Counts()
-			t.Logf("%v; counted in %d, out %d", time.Since(begin), in, out)
-			for _, n := range []int64{in, out} {
+			bytesIn, out := f.Counts()
+			t.Logf("%v; counted in %d, out %d", time.Since(begin), bytesIn, out)
+			for _, n := range []int64{bytesIn, out} {
 				if n < size || n > size+size/50 {
-					t.Errorf("counted in %d, out %d; want a little more than %d", in, out, size)
+					t.Errorf("counted in %d, out %d; want a little more than %d", bytesIn, out, size)
 				}
 			}
 		})
@@ -173,8 +173,8 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			o := newFakeInternet(t, kind, hostOf(t, origin.URL))
-			for _, to := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
-				f, _ := startWithUpstream(t, to)
+			for _, upstream := range []proxy.Upstream{o.Upstream, {Server: kind + "://" + silent.Addr().String(), Username: username, Password: password}} {
+				f, _ := startWithUpstream(t, upstream)
 				clients := []*net.TCPConn{dial(t, f)} // a client that sends no request
 				for _, request := range []string{
 					"CONNECT site.test:80 HTTP/1.1\r\nHost: site.test:80\r\n\r\n",
@@ -189,7 +189,7 @@ func TestForwarder_CloseLeaksNoGoroutine(t *testing.T) {
 				eventually(t, 5*time.Second, "all requests in progress", func() bool {
 					return bytes.Count(stacks(), []byte("proxy.(*Forwarder).ServeHTTP(")) >= 3
 				})
-				if to.Server == o.Server {
+				if upstream.Server == o.Server {
 					// The last two requests may share a connection and its
 					// authentication.
 					eventually(t, 5*time.Second, "the upstream has the requests", func() bool { logins, _, _ := o.requests(); return len(logins) >= 3 })

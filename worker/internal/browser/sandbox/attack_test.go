@@ -328,9 +328,9 @@ func TestSandbox_HasNoPrivileges(t *testing.T) {
 	}
 }
 
-func textBetween(s, from, to string) string {
-	_, rest, _ := strings.Cut(s, from)
-	found, _, _ := strings.Cut(rest, to)
+func textBetween(s, start, end string) string {
+	_, rest, _ := strings.Cut(s, start)
+	found, _, _ := strings.Cut(rest, end)
 	return found
 }
 

@@ -20,18 +20,18 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		own, at string
-		shown   bool
+		own, dir string
+		shown    bool
 	}{
 		"elsewhere":               {own: t.TempDir()},
 		"its files":               {own: shownDir, shown: true},
 		"its files, by a link":    {own: link, shown: true},
-		"working directory":       {own: t.TempDir(), at: shownDir, shown: true},
-		"working directory above": {own: t.TempDir(), at: "/"},
+		"working directory":       {own: t.TempDir(), dir: shownDir, shown: true},
+		"working directory above": {own: t.TempDir(), dir: "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.at != "" {
-				t.Chdir(tc.at)
+			if tc.dir != "" {
+				t.Chdir(tc.dir)
 			}
 			h := open(t, func(o *sandbox.Options) { o.WorkerDir = tc.own })
 			pieces := h.Report().Pieces
@@ -47,7 +47,7 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 }
 
 func TestSetup_RefusesProgramBesideWorkerFiles(t *testing.T) {
-	at, err := os.Getwd()
+	workingDir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestSetup_RefusesProgramBesideWorkerFiles(t *testing.T) {
 		"in a subdirectory":   {dir: filepath.Join(own, "browsers", "1.2.3.4")},
 		"next to its files":   {dir: own, refused: true},
 		"above them":          {dir: filepath.Dir(own), refused: true},
-		"working directory":   {dir: at, refused: true},
+		"working directory":   {dir: workingDir, refused: true},
 		"next to its program": {dir: filepath.Dir(self), refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,14 +25,14 @@ func begin(t *testing.T, h *handover.Handovers, r handover.Request) *handover.Ha
 func TestHandovers_EndOnce(t *testing.T) {
 	for want, end := range map[handover.Outcome]func(*handover.Handovers, *handover.Handover){
 		handover.Done:         func(h *handover.Handovers, _ *handover.Handover) { _, _ = h.Finish("ok") },
-		handover.Canceled:     func(_ *handover.Handovers, one *handover.Handover) { one.Cancel() },
+		handover.Canceled:     func(_ *handover.Handovers, opened *handover.Handover) { opened.Cancel() },
 		handover.BrowserEnded: func(h *handover.Handovers, _ *handover.Handover) { h.Close() },
 	} {
 		h := handover.New()
 		var observed []handover.Outcome
-		h.Observe(func(begun handover.Handover) func(handover.Result) {
-			if begun.Reason != captcha.Reason || begun.Until.Sub(begun.Since) != captcha.Timeout {
-				t.Errorf("observed %+v", begun)
+		h.Observe(func(opened handover.Handover) func(handover.Result) {
+			if opened.Reason != captcha.Reason || opened.Until.Sub(opened.Since) != captcha.Timeout {
+				t.Errorf("observed %+v", opened)
 			}
 			return func(r handover.Result) { observed = append(observed, r.Outcome) }
 		})
@@ -40,20 +40,20 @@ func TestHandovers_EndOnce(t *testing.T) {
 			t.Error("held before the begin")
 		}
 		_, changed := h.Last()
-		one := begin(t, h, captcha)
+		opened := begin(t, h, captcha)
 		<-changed
 		held := h.Held()
-		if last, _ := h.Last(); held == nil || held.Err() != nil || last != one || h.Open() != one {
+		if last, _ := h.Last(); held == nil || held.Err() != nil || last != opened || h.Open() != opened {
 			t.Fatal("not open")
 		}
 		if _, err := h.Begin(captcha); !errors.Is(err, handover.ErrOpen) {
 			t.Errorf("a second one: %v", err)
 		}
-		end(h, one)
+		end(h, opened)
 		<-held.Done()
-		end(h, one)
-		one.Cancel()
-		result, ok := one.Result()
+		end(h, opened)
+		opened.Cancel()
+		result, ok := opened.Result()
 		if !ok || result.Outcome != want || len(observed) != 1 || observed[0] != want || h.Held() != nil {
 			t.Errorf("%s: got %+v, observed %v", want, result, observed)
 		}
@@ -69,9 +69,9 @@ func TestHandovers_EndOnce(t *testing.T) {
 
 func TestHandovers_TimeOut(t *testing.T) {
 	h := handover.New()
-	one := begin(t, h, handover.Request{Reason: "Wait.", Timeout: handover.MinTimeout})
-	<-one.Ended()
-	if result, _ := one.Result(); result.Outcome != handover.TimedOut || result.Seconds() < 1 || result.Seconds() > 5 {
+	opened := begin(t, h, handover.Request{Reason: "Wait.", Timeout: handover.MinTimeout})
+	<-opened.Ended()
+	if result, _ := opened.Result(); result.Outcome != handover.TimedOut || result.Seconds() < 1 || result.Seconds() > 5 {
 		t.Errorf("got %+v", result)
 	}
 	if _, err := h.Finish(""); !errors.Is(err, handover.ErrNone) {
@@ -83,7 +83,7 @@ func TestHandovers_TimeOut(t *testing.T) {
 func TestHandovers_EndByManyCallers(t *testing.T) {
 	h := handover.New()
 	for range 100 {
-		one := begin(t, h, captcha)
+		opened := begin(t, h, captcha)
 		var callers sync.WaitGroup
 		var mu sync.Mutex
 		ended := 0
@@ -97,7 +97,7 @@ func TestHandovers_EndByManyCallers(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if _, ok := one.Result(); !ok || ended != 1 {
+		if _, ok := opened.Result(); !ok || ended != 1 {
 			t.Fatalf("ended %d times", ended)
 		}
 	}

@@ -21,10 +21,10 @@ func BenchmarkClientStream_Process(b *testing.B) {
 	for name, count := range map[string]int{"one": 1, "many": 200} {
 		b.Run(name, func(b *testing.B) {
 			n := New(Options{}).Connect()
-			in, _ := n.streams(&ws.Raw{Conn: discarded{}}, &ws.Raw{Conn: discarded{}})
+			stream, _ := n.streams(&ws.Raw{Conn: discarded{}}, &ws.Raw{Conn: discarded{}})
 			read := bytes.Repeat(message, count)
 			for b.Loop() {
-				if err := in.process(read); err != nil {
+				if err := stream.process(read); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -59,8 +59,8 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	}
 	own := readMessages(t, stream)
 	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
-		to := &written{}
-		out := &browserStream{conn: to}
+		conn := &written{}
+		out := &browserStream{conn: conn}
 		sent := 0
 		for rest := stream; len(rest) > 0; {
 			n := min(chunk, len(rest))
@@ -76,7 +76,7 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 			}
 		}
 		answers, others := 0, []string{}
-		for _, message := range readMessages(t, to.Bytes()) {
+		for _, message := range readMessages(t, conn.Bytes()) {
 			if message == fmt.Sprintf("answer %d", answers) {
 				answers++
 			} else {

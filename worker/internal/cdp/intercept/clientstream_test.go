@@ -62,21 +62,21 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 						}
 					}
 				}
-				to, calls := &written{}, 0
-				in := &clientStream{browser: to, calls: &Connection{}, answer: func(message []byte) Answer {
+				conn, calls := &written{}, 0
+				fromClient := &clientStream{browser: conn, calls: &Connection{}, answer: func(message []byte) Answer {
 					if calls++; string(message) != svcCall {
 						t.Errorf("the worker got %q", message)
 					}
 					return Answer{}
 				}}
 				for p := range slices.Chunk(stream, chunk) {
-					if err := in.process(p); err != nil {
+					if err := fromClient.process(p); err != nil {
 						t.Fatal(err)
 					}
 				}
 				// A ping may be forwarded before a buffered beginning of a message.
-				if !pings && !bytes.Equal(to.Bytes(), want) || pings && to.Len() != len(want) || calls != 3 {
-					t.Errorf("frames of %d, reads of %d, pings %v: %d calls, %d bytes to the browser, want 3 and %d", size, chunk, pings, calls, to.Len(), len(want))
+				if !pings && !bytes.Equal(conn.Bytes(), want) || pings && conn.Len() != len(want) || calls != 3 {
+					t.Errorf("frames of %d, reads of %d, pings %v: %d calls, %d bytes to the browser, want 3 and %d", size, chunk, pings, calls, conn.Len(), len(want))
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func TestClientStream_SplitsMessagesHoweverFragmented(t *testing.T) {
 }
 
 func TestClientStream_BoundsBuffer(t *testing.T) {
-	in := &clientStream{browser: &written{}, calls: &Connection{}, answer: func(message []byte) Answer {
+	stream := &clientStream{browser: &written{}, calls: &Connection{}, answer: func(message []byte) Answer {
 		if len(message) != MaxWorkerMessage+1 {
 			t.Errorf("the worker got %d bytes", len(message))
 		}
@@ -92,11 +92,11 @@ func TestClientStream_BoundsBuffer(t *testing.T) {
 	}}
 	feed := func(p []byte) {
 		t.Helper()
-		if err := in.process(p); err != nil {
+		if err := stream.process(p); err != nil {
 			t.Fatal(err)
 		}
-		if len(in.buffered) > maxUndecided+maxBuffer || len(in.unmasked) > MaxWorkerMessage+1 {
-			t.Fatalf("%d and %d bytes are buffered", len(in.buffered), len(in.unmasked))
+		if len(stream.buffered) > maxUndecided+maxBuffer || len(stream.unmasked) > MaxWorkerMessage+1 {
+			t.Fatalf("%d and %d bytes are buffered", len(stream.buffered), len(stream.unmasked))
 		}
 	}
 	feed(masked(false, wsframe.Text, nil))
@@ -118,8 +118,8 @@ func TestClientStream_RefusesProtocolErrors(t *testing.T) {
 		"a continuation of none":   masked(true, wsframe.Continuation, []byte("x")),
 		"a message within another": append(masked(false, wsframe.Text, []byte("{")), masked(true, wsframe.Text, []byte("{"))...),
 	} {
-		in := &clientStream{browser: &written{}, calls: &Connection{}, answer: func([]byte) Answer { return Answer{} }}
-		if err := in.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
+		stream := &clientStream{browser: &written{}, calls: &Connection{}, answer: func([]byte) Answer { return Answer{} }}
+		if err := stream.process(p); err != wsframe.ErrProtocol { //nolint:errorlint // the error is not wrapped
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -134,28 +134,28 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x81, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0, 9, 9, 9, 9, 'x'}, uint16(3))
 	f.Add(masked(true, wsframe.Close, []byte{3, 0xE8}), uint16(4))
 	f.Fuzz(func(t *testing.T, stream []byte, cut uint16) {
-		run := func(chunk int) (to string, calls []string, failed bool) {
+		run := func(chunk int) (output string, calls []string, failed bool) {
 			browser := &written{}
-			in := &clientStream{browser: browser, calls: &Connection{}, answer: func(m []byte) Answer { calls = append(calls, string(m)); return Answer{} }}
+			fromClient := &clientStream{browser: browser, calls: &Connection{}, answer: func(m []byte) Answer { calls = append(calls, string(m)); return Answer{} }}
 			for rest := stream; len(rest) > 0; {
 				n := min(chunk, len(rest))
-				if in.process(rest[:n]) != nil {
+				if fromClient.process(rest[:n]) != nil {
 					return "", calls, true // after an error the forwarded bytes may differ, because they are forwarded per read
 				}
 				rest = rest[n:]
-				if len(in.buffered) > maxUndecided+len(stream) || len(in.unmasked) > MaxWorkerMessage+1 || len(in.head) > wsframe.MaxHeader {
-					t.Fatalf("%d, %d and %d bytes are buffered", len(in.buffered), len(in.unmasked), len(in.head))
+				if len(fromClient.buffered) > maxUndecided+len(stream) || len(fromClient.unmasked) > MaxWorkerMessage+1 || len(fromClient.head) > wsframe.MaxHeader {
+					t.Fatalf("%d, %d and %d bytes are buffered", len(fromClient.buffered), len(fromClient.unmasked), len(fromClient.head))
 				}
 			}
 			return browser.String(), calls, false
 		}
-		to, calls, failed := run(len(stream) + 1)
+		output, calls, failed := run(len(stream) + 1)
 		again, callsAgain, failedAgain := run(int(cut) + 1)
 		if failed != failedAgain || strings.Join(calls, "\x00") != strings.Join(callsAgain, "\x00") {
 			t.Fatalf("in one read: %v %q; in several: %v %q", failed, calls, failedAgain, callsAgain)
 		}
-		if len(to) < len(again)-maxUndecided || len(again) < len(to)-maxUndecided {
-			t.Fatalf("in one read: %d bytes; in several: %d", len(to), len(again))
+		if len(output) < len(again)-maxUndecided || len(again) < len(output)-maxUndecided {
+			t.Fatalf("in one read: %d bytes; in several: %d", len(output), len(again))
 		}
 	})
 }

@@ -56,14 +56,14 @@ func newFixture() *fixture {
 // socket is a connection over streams.
 type socket struct {
 	*Connection
-	in                *clientStream
+	input             *clientStream
 	out               *browserStream
 	toBrowser, toUser *written
 }
 
 func (f *fixture) connect() *socket {
 	s := &socket{Connection: f.Connect(), toBrowser: &written{}, toUser: &written{}}
-	s.in, s.out = s.streams(&ws.Raw{Conn: s.toUser}, &ws.Raw{Conn: s.toBrowser})
+	s.input, s.out = s.streams(&ws.Raw{Conn: s.toUser}, &ws.Raw{Conn: s.toBrowser})
 	return s
 }
 
@@ -74,7 +74,7 @@ func (s *socket) send(t *testing.T, message string, size, chunk int) (browser, c
 	s.toBrowser.Reset()
 	s.toUser.Reset()
 	for p := range slices.Chunk(inParts(message, size, false), chunk) {
-		if err := s.in.process(p); err != nil {
+		if err := s.input.process(p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -295,7 +295,7 @@ func BenchmarkClientStream(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				s.toBrowser.Reset()
-				if err := s.in.process(frame); err != nil {
+				if err := s.input.process(frame); err != nil {
 					b.Fatal(err)
 				}
 			}

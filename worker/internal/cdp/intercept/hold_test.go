@@ -29,7 +29,7 @@ type relayed struct {
 	browser   *wsframe.Reader // what the browser gets
 	toRelay   net.Conn        // of the browser
 	ended     chan error      // of the client's direction
-	in        *clientStream
+	stream    *clientStream
 }
 
 // pair returns two connected sockets, which end with the test.
@@ -57,14 +57,14 @@ func (f *fixture) relay(t *testing.T) *relayed {
 	client, clientSide := pair(t)
 	browser, browserSide := pair(t)
 	n := f.Connect()
-	in, out := n.streams(&ws.Raw{Conn: clientSide}, &ws.Raw{Conn: browserSide})
+	stream, out := n.streams(&ws.Raw{Conn: clientSide}, &ws.Raw{Conn: browserSide})
 	r := &relayed{
-		t: t, client: client, toRelay: browser, in: in, ended: make(chan error, 1),
+		t: t, client: client, toRelay: browser, stream: stream, ended: make(chan error, 1),
 		fromRelay: wsframe.NewReader(client, false, 1<<24), browser: wsframe.NewReader(browser, true, 1<<24),
 	}
 	go func() { _ = out.Run(&ws.Raw{Conn: browserSide}) }()
 	go func() {
-		err := in.Run(&ws.Raw{Conn: clientSide})
+		err := stream.Run(&ws.Raw{Conn: clientSide})
 		_, _ = clientSide.Close(), browserSide.Close()
 		n.Close()
 		r.ended <- err
@@ -89,9 +89,9 @@ func (r *relayed) write(raw []byte) {
 }
 
 // next returns the next message of a reader, with the opcode of a control frame.
-func (r *relayed) next(from *wsframe.Reader) string {
+func (r *relayed) next(reader *wsframe.Reader) string {
 	r.t.Helper()
-	m, err := from.Next()
+	m, err := reader.Next()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func (r *relayed) next(from *wsframe.Reader) string {
 }
 
 // wants checks the next messages of a reader.
-func (r *relayed) wants(who string, from *wsframe.Reader, messages ...string) {
+func (r *relayed) wants(who string, reader *wsframe.Reader, messages ...string) {
 	r.t.Helper()
 	for _, want := range messages {
-		if got := r.next(from); got != want {
+		if got := r.next(reader); got != want {
 			r.t.Fatalf("the %s got %.200q, want %.200q", who, got, want)
 		}
 	}
@@ -190,7 +190,7 @@ func TestClientStream_StopsReadingWhenMuchIsHeld(t *testing.T) {
 	f := newFixture()
 	asking, other := f.relay(t), f.relay(t)
 	asking.send(request)
-	one := f.awaitOpen(t)
+	opened := f.awaitOpen(t)
 	big := `{"id":7,"params":"` + strings.Repeat("y", 64<<20) + `"}`
 	sent := make(chan error, 1)
 	go func() {
@@ -202,7 +202,7 @@ func TestClientStream_StopsReadingWhenMuchIsHeld(t *testing.T) {
 		t.Fatal("64 MiB were read during the handover")
 	case <-time.After(time.Second): // the socket's buffers are full long before
 	}
-	one.Cancel()
+	opened.Cancel()
 	m, err := wsframe.NewReader(other.toRelay, true, 128<<20).Next()
 	if err != nil || string(m.Payload()) != big {
 		t.Fatalf("the browser got %d bytes (%v)", len(m.Raw), err)
@@ -251,10 +251,10 @@ func TestConnection_EndOfRequesterCancels(t *testing.T) {
 	f := newFixture()
 	r := f.relay(t)
 	r.send(request, click)
-	one := f.awaitOpen(t)
+	opened := f.awaitOpen(t)
 	_ = r.client.Close()
-	<-one.Ended()
-	if result, _ := one.Result(); result.Outcome != handover.Canceled {
+	<-opened.Ended()
+	if result, _ := opened.Result(); result.Outcome != handover.Canceled {
 		t.Errorf("got %+v", result)
 	}
 }

@@ -19,7 +19,7 @@ type memoryConn struct {
 	output   net.Conn
 }
 
-func memoryPair() (one, other *memoryConn) {
+func memoryPair() (side, other *memoryConn) {
 	first, firstEnd := net.Pipe()
 	second, secondEnd := net.Pipe()
 	return &memoryConn{first, secondEnd}, &memoryConn{second, firstEnd}
@@ -59,17 +59,17 @@ func runRelay(t *testing.T, o RelayOptions) *relayTest {
 	return r
 }
 
-func (r *relayTest) write(to *memoryConn, p []byte) {
+func (r *relayTest) write(conn *memoryConn, p []byte) {
 	r.t.Helper()
-	if _, err := to.Write(p); err != nil {
+	if _, err := conn.Write(p); err != nil {
 		r.t.Error(err)
 	}
 }
 
 // wants fails unless a peer reads this until the end of the connection.
-func (r *relayTest) wants(from *memoryConn, want []byte) {
+func (r *relayTest) wants(conn *memoryConn, want []byte) {
 	r.t.Helper()
-	if got, err := io.ReadAll(from); err != nil || string(got) != string(want) {
+	if got, err := io.ReadAll(conn); err != nil || string(got) != string(want) {
 		r.t.Errorf("read %q, %v, want %q", got, err, want)
 	}
 }

@@ -76,7 +76,7 @@ func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason erro
 		if len(rest) < 2 {
 			return found, io.EOF
 		}
-		final, opcode, length, at := rest[0] >= 0x80, rest[0]&0xF, uint64(rest[1]&0x7F), 2
+		final, opcode, length, header := rest[0] >= 0x80, rest[0]&0xF, uint64(rest[1]&0x7F), 2
 		control := opcode >= 8
 		if rest[0]&0x70 != 0 || opcode > 2 && opcode < 8 || opcode > 10 || control && (!final || length > 125) {
 			return found, wsframe.ErrProtocol
@@ -85,17 +85,17 @@ func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason erro
 			if rest[1]&0x7F != byte(long.mark) {
 				continue
 			}
-			if at += long.size; len(rest) < at || rest[1] >= 0x80 && len(rest) < at+4 {
+			if header += long.size; len(rest) < header || rest[1] >= 0x80 && len(rest) < header+4 {
 				return found, io.EOF
 			}
-			length = binary.BigEndian.Uint64(append(make([]byte, 8-long.size), rest[2:at]...))
+			length = binary.BigEndian.Uint64(append(make([]byte, 8-long.size), rest[2:header]...))
 		}
 		var key [4]byte
 		if rest[1] >= 0x80 {
-			if len(rest) < at+4 {
+			if len(rest) < header+4 {
 				return found, io.EOF
 			}
-			at += copy(key[:], rest[at:])
+			header += copy(key[:], rest[header:])
 		}
 		if length >= 1<<63 || (rest[1] >= 0x80) != masked || !control && (opcode == 0) != (message != nil) {
 			return found, wsframe.ErrProtocol
@@ -104,15 +104,15 @@ func messagesIn(stream []byte, masked bool) (found []decodedMessage, reason erro
 		if message != nil {
 			had = len(message.raw)
 		}
-		if !control && length+uint64(at+had) > fuzzLimit {
+		if !control && length+uint64(header+had) > fuzzLimit {
 			return found, wsframe.ErrTooBig
 		}
-		if uint64(len(rest)-at) < length {
+		if uint64(len(rest)-header) < length {
 			return found, io.EOF
 		}
-		end := at + int(length)
+		end := header + int(length)
 		part := decodedMessage{opcode: opcode, raw: rest[:end:end]}
-		for i, b := range rest[at:end] {
+		for i, b := range rest[header:end] {
 			part.clear = append(part.clear, b^key[i%4])
 		}
 		rest = rest[end:]

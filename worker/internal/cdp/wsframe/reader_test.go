@@ -14,11 +14,11 @@ import (
 // masked returns a client's frame, masked with a nonzero key.
 func masked(final bool, opcode byte, payload string) []byte {
 	out := wsframe.FromClient(opcode, []byte(payload))
-	at := len(out) - len(payload)
+	start := len(out) - len(payload)
 	key := [4]byte{1, 0x55, 0xAA, 7}
-	copy(out[at-4:], key[:])
+	copy(out[start-4:], key[:])
 	for i := range payload {
-		out[at+i] ^= key[i&3]
+		out[start+i] ^= key[i&3]
 	}
 	if !final {
 		out[0] &^= 0x80

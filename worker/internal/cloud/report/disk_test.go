@@ -19,20 +19,20 @@ import (
 func TestJournal_SyncsBeforeReturning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, t.TempDir())
-		var seen []string
+		var synced []string
 		r.OnSync(func(file *os.File) error {
 			held := journalFiles(t, r.dir)
 			if info, err := file.Stat(); err != nil || len(held) != 1 || !info.IsDir() && info.Size() < 100 {
 				t.Errorf("synced %s, among %v: %v", file.Name(), held, err)
 			}
-			seen = append(seen, filepath.Base(file.Name()), filepath.Base(held[0]))
+			synced = append(synced, filepath.Base(file.Name()), filepath.Base(held[0]))
 			return file.Sync()
 		})
 		s := r.addSession()
 		r.endSession(s)
 		name := s.ID.String() + ".json"
-		if want := []string{name + ".new", name + ".new", filepath.Base(r.dir), name}; !slices.Equal(seen, want) {
-			t.Errorf("got syncs and contents %q, want %q", seen, want)
+		if want := []string{name + ".new", name + ".new", filepath.Base(r.dir), name}; !slices.Equal(synced, want) {
+			t.Errorf("got syncs and contents %q, want %q", synced, want)
 		}
 
 		r.OnSync(func(*os.File) error { return errors.New("disk failure") })

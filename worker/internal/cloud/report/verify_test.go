@@ -36,14 +36,14 @@ func TestHeartbeat_WithoutKeyPings(t *testing.T) {
 		}
 		r.run(t)
 		defer r.stop()
-		asked := func() int { return len(r.cloud.filter(func(k call) bool { return k.what == "reach" })) }
+		pings := func() int { return len(r.cloud.filter(func(k call) bool { return k.what == "reach" })) }
 		time.Sleep(70 * time.Second)
-		if n := asked(); n < 2 || n > 4 {
+		if n := pings(); n < 2 || n > 4 {
 			t.Errorf("got %d calls in 70 seconds, want about three", n)
 		}
 		r.cloud.set(func() { r.cloud.down, r.cloud.calls = true, nil })
 		time.Sleep(5 * time.Minute)
-		if n := asked(); n < 25 {
+		if n := pings(); n < 25 {
 			t.Errorf("got %d calls in five minutes of an outage, want more often", n)
 		}
 		if len(r.cloud.heartbeats()) > 0 {

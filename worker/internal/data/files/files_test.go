@@ -78,8 +78,8 @@ func TestClose_RemovesOrKeeps(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := newStore(t, dir)
 	kept, dropped := create(t, s, "kept"), create(t, s, "dropped")
-	one, two := uuid.New(), uuid.New()
-	if err := errors.Join(kept.Bind(one, true), dropped.Bind(two, false)); err != nil {
+	first, second := uuid.New(), uuid.New()
+	if err := errors.Join(kept.Bind(first, true), dropped.Bind(second, false)); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, kept, "a", "a.txt", "content")
@@ -93,11 +93,11 @@ func TestClose_RemovesOrKeeps(t *testing.T) {
 		t.Errorf("an upload after the end: %v", err)
 	}
 	again, fake := newStore(t, dir)
-	of, ok := again.BySession(one)
-	if _, other := again.BySession(two); !ok || other {
+	launch, ok := again.BySession(first)
+	if _, other := again.BySession(second); !ok || other {
 		t.Fatalf("kept %t, dropped %t", ok, other)
 	}
-	content, f, err := of.Open("a")
+	content, f, err := launch.Open("a")
 	if err != nil || f.SHA256 == "" || f.Name != "a.txt" || f.Origin != "https://example.com" {
 		t.Fatalf("%+v %v", f, err)
 	}
@@ -106,11 +106,11 @@ func TestClose_RemovesOrKeeps(t *testing.T) {
 	if string(text) != "content" {
 		t.Errorf("read %q", text)
 	}
-	if f, _ := of.Get("b"); f.State != files.Failed {
+	if f, _ := launch.Get("b"); f.State != files.Failed {
 		t.Errorf("an unfinished download is %s", f.State)
 	}
 	fake.Advance(time.Hour)
-	if _, ok := again.BySession(one); ok {
+	if _, ok := again.BySession(first); ok {
 		t.Error("expired files are found")
 	}
 	again.Sweep()
@@ -132,8 +132,8 @@ func TestLoad_KeepsFilesOfKilledWorker(t *testing.T) {
 	create(t, s, "other")
 	s.Wait()
 	again, _ := newStore(t, dir)
-	of, ok := again.BySession(session)
-	if !ok || len(of.List("")) != 1 {
+	launch, ok := again.BySession(session)
+	if !ok || len(launch.List("")) != 1 {
 		t.Fatal("the files are lost")
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {

@@ -135,11 +135,11 @@ func read(t *testing.T, b *browser.Browser, databases bool) storagestate.State {
 func TestState_MovesBetweenBrowsers(t *testing.T) {
 	launch := browsertest.NewLauncher(t)
 	s := newSite(t)
-	from := launch(browser.Spec{LaunchID: "from", Headless: true, StartURLs: []string{}})
-	tab := browsertest.OpenTab(t, from, s.address+"/")
+	source := launch(browser.Spec{LaunchID: "from", Headless: true, StartURLs: []string{}})
+	tab := browsertest.OpenTab(t, source, s.address+"/")
 	tab.Eval(fill)
 	want := tab.Eval(show)
-	open := read(t, from, true)
+	open := read(t, source, true)
 	if open.OmittedRecords != 1 || len(open.Origins) != 1 || open.Origins[0].Origin != s.address {
 		t.Fatalf("open tab: %d records omitted, origins %+v", open.OmittedRecords, open.Origins)
 	}
@@ -147,34 +147,34 @@ func TestState_MovesBetweenBrowsers(t *testing.T) {
 	// Without the tab, the state is the same: the worker opens the origin itself, without the network.
 	tab.Navigate("about:blank")
 	before := len(s.requests)
-	if diff := cmp.Diff(open, read(t, from, true)); diff != "" {
+	if diff := cmp.Diff(open, read(t, source, true)); diff != "" {
 		t.Errorf("closed tab: %s", diff)
 	}
 	if len(s.requests) != before {
 		t.Errorf("the site got requests: %v", s.requests[before:])
 	}
-	if without := read(t, from, false); len(without.Origins) != 1 || len(without.Origins[0].IndexedDB) > 0 || len(without.Origins[0].LocalStorage) != 2 {
+	if without := read(t, source, false); len(without.Origins) != 1 || len(without.Origins[0].IndexedDB) > 0 || len(without.Origins[0].LocalStorage) != 2 {
 		t.Errorf("without databases: %+v", without.Origins)
 	}
 
 	state := roundTrip(t, open)
-	asked := ""
-	to := launch(browser.Spec{
+	requests := ""
+	target := launch(browser.Spec{
 		LaunchID: "to", Headless: true, StartURLs: []string{s.address + "/first"},
 		BeforeFirstPage: func(ctx context.Context, conn *cdp.Conn) error {
 			err := state.Write(ctx, conn, "state.")
-			asked = strings.Join(s.requests[before:], " ")
+			requests = strings.Join(s.requests[before:], " ")
 			return err
 		},
 	})
-	if asked != "" {
-		t.Errorf("requests before the state was set: %s", asked)
+	if requests != "" {
+		t.Errorf("requests before the state was set: %s", requests)
 	}
-	got := browsertest.OpenTab(t, to, s.address+"/second").Eval(show)
+	got := browsertest.OpenTab(t, target, s.address+"/second").Eval(show)
 	if diff := cmp.Diff(withoutUnsupported(want), withoutUnsupported(got)); diff != "" {
 		t.Error(diff)
 	}
-	if again := read(t, to, true); !cmp.Equal(open.Cookies, again.Cookies) {
+	if again := read(t, target, true); !cmp.Equal(open.Cookies, again.Cookies) {
 		t.Error(cmp.Diff(open.Cookies, again.Cookies))
 	}
 }

@@ -21,8 +21,8 @@ func inDir(dir string, files map[string]string) map[string]string {
 
 func mergeFiles(all ...map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, one := range all {
-		maps.Copy(out, one)
+	for _, each := range all {
+		maps.Copy(out, each)
 	}
 	return out
 }

@@ -83,9 +83,9 @@ func (u *user) evaluate(expression string) string {
 func (u *user) click(id string) {
 	u.Helper()
 	var x, y float64
-	at := u.evaluate(`(e => { const r = e.getBoundingClientRect(); return (r.x + 8) + ' ' + (r.y + r.height / 2) })(document.getElementById('` + id + `'))`)
-	if _, err := fmt.Sscan(at, &x, &y); err != nil {
-		u.Fatalf("%s: %v", at, err)
+	position := u.evaluate(`(e => { const r = e.getBoundingClientRect(); return (r.x + 8) + ' ' + (r.y + r.height / 2) })(document.getElementById('` + id + `'))`)
+	if _, err := fmt.Sscan(position, &x, &y); err != nil {
+		u.Fatalf("%s: %v", position, err)
 	}
 	for _, kind := range []string{"mousePressed", "mouseReleased"} {
 		u.call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil)
@@ -120,9 +120,9 @@ type watched struct {
 func newWatched(t *testing.T) *watched {
 	t.Helper()
 	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "one", Headless: true, Timeout: time.Minute})
-	of := access.Browser{DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, Dial: b.Dial, Done: b.Done()}
+	running := access.Browser{DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, Dial: b.Dial, Done: b.Done()}
 	w := &watched{actions: make(chan interaction.Action, 100), ended: make(chan error, 1), connect: func() *cdp.Conn {
-		conn, err := of.ConnectCDP(t.Context(), 1<<20)
+		conn, err := running.ConnectCDP(t.Context(), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

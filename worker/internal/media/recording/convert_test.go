@@ -123,25 +123,25 @@ func TestMP4_ReportsFailures(t *testing.T) {
 // TestMP4_OfStoredRecording converts a stored video on one worker, and serves it from the store on another one without
 // ffmpeg.
 func TestMP4_OfStoredRecording(t *testing.T) {
-	in := newObjectStore(t)
-	one := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	id, _ := one.record(t, owner)
-	one.awaitStored(t, id)
-	content, err := one.OpenMP4(t.Context(), t.Context(), id)
+	objects := newObjectStore(t)
+	first := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	id, _ := first.record(t, owner)
+	first.awaitStored(t, id)
+	content, err := first.OpenMP4(t.Context(), t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = content.Close()
-	if left, err := filepath.Glob(filepath.Join(one.data, "journal", "*.new")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(first.data, "journal", "*.new")); err != nil || len(left) > 0 {
 		t.Errorf("left %v: %v", left, err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	two := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	if content, err = two.OpenMP4(t.Context(), t.Context(), id); err != nil {
+	second := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	if content, err = second.OpenMP4(t.Context(), t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	_ = content.Close()
-	if got := two.read(t, id, recording.MP4Name, 4); !strings.HasPrefix(got, "ftyp") {
+	if got := second.read(t, id, recording.MP4Name, 4); !strings.HasPrefix(got, "ftyp") {
 		t.Errorf("the video begins with %q", got[:10])
 	}
 }

@@ -114,9 +114,9 @@ func TestFrames_HasEachPictureOnce(t *testing.T) {
 				t.Errorf("frame %d has the colour %v, want %v", i, got, want)
 			}
 		}
-		at := index[i]
-		if at.Width != 64 || at.Height != 48 || i > 0 && at.AtMs < index[i-1].AtMs+250 {
-			t.Errorf("index %+v", at)
+		entry := index[i]
+		if entry.Width != 64 || entry.Height != 48 || i > 0 && entry.AtMs < index[i-1].AtMs+250 {
+			t.Errorf("index %+v", entry)
 		}
 	}
 	if _, err := r.Open(t.Context(), r.subject.Session, recording.VideoName); !errors.Is(err, recording.ErrMissing) {

@@ -219,8 +219,8 @@ func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
 			r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = slow })
 			var began time.Time
 			r.subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error {
-				for i, at := range changes[:len(changes)-1] {
-					time.Sleep(time.Until(began.Add(at * time.Millisecond)))
+				for i, change := range changes[:len(changes)-1] {
+					time.Sleep(time.Until(began.Add(change * time.Millisecond)))
 					show(recording.Picture{Size: size, Data: bytes.Repeat([][]byte{red, blue}[i%2], size.X*size.Y)})
 				}
 				<-ctx.Done()
@@ -237,13 +237,13 @@ func TestVideo_ShowsPicturesAtTheirTimes(t *testing.T) {
 			video := filepath.Join(r.subject.Dir, recording.VideoName)
 			changes[0] = 0 // the first picture is repeated before its time
 			for i := range len(changes) - 1 {
-				from, to := changes[i]*time.Millisecond, changes[i+1]*time.Millisecond
-				if to-from < 2*frame {
+				start, end := changes[i]*time.Millisecond, changes[i+1]*time.Millisecond
+				if end-start < 2*frame {
 					continue
 				}
-				for _, at := range []time.Duration{from + min(2*frame, (to-from)/2), to - min(2*frame, (to-from)/2)} {
-					if got := recordingtest.ColourAt(t, video, at); i%2 == 0 && !recordingtest.IsRed(got) || i%2 == 1 && !recordingtest.IsBlue(got) {
-						t.Errorf("at %v: got %v, want picture %d", at, got, i)
+				for _, moment := range []time.Duration{start + min(2*frame, (end-start)/2), end - min(2*frame, (end-start)/2)} {
+					if got := recordingtest.ColourAt(t, video, moment); i%2 == 0 && !recordingtest.IsRed(got) || i%2 == 1 && !recordingtest.IsBlue(got) {
+						t.Errorf("at %v: got %v, want picture %d", moment, got, i)
 					}
 				}
 			}

@@ -99,7 +99,7 @@ type storeFixture struct {
 }
 
 // newStoring starts a worker. Another one with the same directory continues.
-func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner) *storeFixture {
+func newStoring(t *testing.T, store *blob.Bucket, data string, own recording.Owner) *storeFixture {
 	t.Helper()
 	s := &storeFixture{data: data, log: &testenv.Log{}}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
@@ -110,7 +110,7 @@ func newStoring(t *testing.T, in *blob.Bucket, data string, own recording.Owner)
 	}
 	var err error
 	s.store, err = recording.OpenStore(recording.StoreOptions{
-		Bucket: in, Journal: filepath.Join(data, "journal"), Retention: time.Hour, Own: own, Log: logger,
+		Bucket: store, Journal: filepath.Join(data, "journal"), Retention: time.Hour, Own: own, Log: logger,
 		Remove: func(id uuid.UUID) error { return os.RemoveAll(filepath.Join(data, "files", id.String())) },
 	})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *storeFixture) stop() {
 }
 
 // record records a short session of an organization, and returns its directory.
-func (s *storeFixture) record(t *testing.T, of recording.Owner) (id uuid.UUID, dir string) {
+func (s *storeFixture) record(t *testing.T, o recording.Owner) (id uuid.UUID, dir string) {
 	t.Helper()
 	id = uuid.New()
 	dir = filepath.Join(s.data, "files", id.String())
@@ -144,7 +144,7 @@ func (s *storeFixture) record(t *testing.T, of recording.Owner) (id uuid.UUID, d
 	var once sync.Once
 	pictures := showPictures(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
-		Session: id, Dir: dir, Owner: of, Done: done, Video: true, Frames: true, StartProcess: recordingtest.StartProcess, CheckSpace: func() recording.Reason { return "" },
+		Session: id, Dir: dir, Owner: o, Done: done, Video: true, Frames: true, StartProcess: recordingtest.StartProcess, CheckSpace: func() recording.Reason { return "" },
 		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
 			return pictures(ctx, func(p recording.Picture) {
 				show(p)
@@ -185,8 +185,8 @@ func (s *storeFixture) read(t *testing.T, id uuid.UUID, name string, offset int6
 		t.Fatal(err)
 	}
 	defer content.Close()
-	if at, err := content.Seek(offset, io.SeekStart); err != nil || at != offset {
-		t.Fatalf("%d: %v", at, err)
+	if position, err := content.Seek(offset, io.SeekStart); err != nil || position != offset {
+		t.Fatalf("%d: %v", position, err)
 	}
 	text, err := io.ReadAll(content)
 	if err != nil || int64(len(text)) != content.Size()-offset {
@@ -196,9 +196,9 @@ func (s *storeFixture) read(t *testing.T, id uuid.UUID, name string, offset int6
 }
 
 // keys lists the objects.
-func keys(t *testing.T, in *blob.Bucket) (names []string) {
+func keys(t *testing.T, store *blob.Bucket) (names []string) {
 	t.Helper()
-	for all := in.List(nil); ; {
+	for all := store.List(nil); ; {
 		object, err := all.Next(t.Context())
 		if errors.Is(err, io.EOF) {
 			return names
@@ -212,25 +212,25 @@ func keys(t *testing.T, in *blob.Bucket) (names []string) {
 
 // TestStore_ServesStoredRecordings stores a recording and reads it on three workers.
 func TestStore_ServesStoredRecordings(t *testing.T) {
-	in := newObjectStore(t)
-	one := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	id, dir := one.record(t, owner)
-	one.awaitStored(t, id)
+	objects := newObjectStore(t)
+	first := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	id, dir := first.record(t, owner)
+	first.awaitStored(t, id)
 	testenv.Eventually(t, "the removal", func() bool {
 		_, err := os.Stat(dir)
 		return os.IsNotExist(err)
 	})
 	base := "recordings/organization/" + id.String() + "/"
-	if got := strings.Join(keys(t, in.Bucket), " "); got != base+"events.jsonl "+base+"frames.jpegs "+base+"frames.jsonl "+base+"recording.json "+base+"video.webm" {
+	if got := strings.Join(keys(t, objects.Bucket), " "); got != base+"events.jsonl "+base+"frames.jpegs "+base+"frames.jsonl "+base+"recording.json "+base+"video.webm" {
 		t.Errorf("got %s", got)
 	}
-	foreign, _ := one.record(t, recording.Owner{Directory: "other", Access: "worker key"}) // of a caller's key
-	one.awaitStored(t, foreign)
-	if got := one.read(t, foreign, recording.EventsName, 0); !strings.Contains(got, "recording_ended") {
+	foreign, _ := first.record(t, recording.Owner{Directory: "other", Access: "worker key"}) // of a caller's key
+	first.awaitStored(t, foreign)
+	if got := first.read(t, foreign, recording.EventsName, 0); !strings.Contains(got, "recording_ended") {
 		t.Errorf("got %s", got)
 	}
-	two := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	for _, worker := range []*storeFixture{one, two} {
+	two := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	for _, worker := range []*storeFixture{first, two} {
 		if info, err := worker.Find(t.Context(), id); err != nil || !info.Stored || info.State != recording.Complete || info.Bytes == 0 {
 			t.Errorf("got %+v, %v", info, err)
 		}
@@ -247,7 +247,7 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 	for name, own := range map[string]recording.Owner{
 		"another worker key": {Directory: "organization", Access: "other"}, "another organization": {Directory: "other", Access: "worker key 2"}, "no key": {},
 	} {
-		other := newStoring(t, in.Bucket, testenv.PublicTempDir(t), own)
+		other := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), own)
 		for _, session := range []uuid.UUID{id, foreign} {
 			if _, err := other.Open(t.Context(), session, recording.EventsName); !errors.Is(err, recording.ErrNone) {
 				t.Errorf("%s: %v", name, err)
@@ -257,8 +257,8 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 			}
 		}
 	}
-	in.failing.Store(true)
-	if _, err := one.Open(t.Context(), id, recording.VideoName); !errors.Is(err, recording.ErrStore) {
+	objects.failing.Store(true)
+	if _, err := first.Open(t.Context(), id, recording.VideoName); !errors.Is(err, recording.ErrStore) {
 		t.Errorf("a failing store: %v", err)
 	}
 	if _, err := two.Find(t.Context(), id); !errors.Is(err, recording.ErrStore) {
@@ -268,43 +268,43 @@ func TestStore_ServesStoredRecordings(t *testing.T) {
 
 // TestStore_ReportsFramesCutOff reads an index of frames whose connection breaks after its first line.
 func TestStore_ReportsFramesCutOff(t *testing.T) {
-	in := newObjectStore(t)
-	one := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	id, _ := one.record(t, owner)
-	one.awaitStored(t, id)
+	objects := newObjectStore(t)
+	first := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	id, _ := first.record(t, owner)
+	first.awaitStored(t, id)
 	base := "recordings/organization/" + id.String() + "/"
-	index, err := in.ReadAll(t.Context(), base+recording.FrameIndexName)
+	index, err := objects.ReadAll(t.Context(), base+recording.FrameIndexName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.WriteAll(t.Context(), base+recording.FrameIndexName, bytes.Repeat(index, 2), nil); err != nil { // at least two lines
+	if err := objects.WriteAll(t.Context(), base+recording.FrameIndexName, bytes.Repeat(index, 2), nil); err != nil { // at least two lines
 		t.Fatal(err)
 	}
-	in.cut.Store(true)
-	if frames, err := one.OpenFrames(t.Context(), id); !errors.Is(err, recording.ErrStore) {
+	objects.cut.Store(true)
+	if frames, err := first.OpenFrames(t.Context(), id); !errors.Is(err, recording.ErrStore) {
 		t.Errorf("got %+v: %v", frames, err)
 	}
 }
 
 // TestStore_RetriesAndResumes uploads after failures, a shutdown and a kill.
 func TestStore_RetriesAndResumes(t *testing.T) {
-	in, data := newObjectStore(t), testenv.PublicTempDir(t)
-	in.failing.Store(true)
-	one := newStoring(t, in.Bucket, data, owner)
-	id, _ := one.record(t, owner)
-	testenv.Eventually(t, "a retry", func() bool { return strings.Count(one.log.String(), "it is tried again") > 1 })
-	if got := one.read(t, id, recording.VideoName, 0); got == "" { // from the disk
+	objects, data := newObjectStore(t), testenv.PublicTempDir(t)
+	objects.failing.Store(true)
+	first := newStoring(t, objects.Bucket, data, owner)
+	id, _ := first.record(t, owner)
+	testenv.Eventually(t, "a retry", func() bool { return strings.Count(first.log.String(), "it is tried again") > 1 })
+	if got := first.read(t, id, recording.VideoName, 0); got == "" { // from the disk
 		t.Error("the video is empty")
 	}
-	one.stop()
-	if !strings.Contains(one.log.String(), "the next start of this worker continues") {
-		t.Errorf("got log\n%s", one.log)
+	first.stop()
+	if !strings.Contains(first.log.String(), "the next start of this worker continues") {
+		t.Errorf("got log\n%s", first.log)
 	}
 	if err := os.WriteFile(filepath.Join(data, "journal", "damaged.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in.failing.Store(false)
-	two := newStoring(t, in.Bucket, data, owner)
+	objects.failing.Store(false)
+	two := newStoring(t, objects.Bucket, data, owner)
 	two.awaitStored(t, id)
 	if !strings.Contains(two.log.String(), "journal of recordings is damaged") {
 		t.Errorf("got log\n%s", two.log)
@@ -319,7 +319,7 @@ func TestStore_RetriesAndResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.stop()
-	three := newStoring(t, in.Bucket, data, owner)
+	three := newStoring(t, objects.Bucket, data, owner)
 	three.awaitStored(t, killed)
 	if info, _ := three.Info(killed); info.State != recording.Incomplete || info.Reason != recording.Interrupted {
 		t.Errorf("got %+v", info)
@@ -331,25 +331,25 @@ func TestStore_RetriesAndResumes(t *testing.T) {
 
 // TestStore_ClosesWithinLimit ends an upload that does not end by itself.
 func TestStore_ClosesWithinLimit(t *testing.T) {
-	in := newObjectStore(t)
-	in.blocked = make(chan struct{})
-	one := newStoring(t, in.Bucket, testenv.PublicTempDir(t), owner)
-	one.record(t, owner)
-	<-in.waiting
-	one.Close()
+	objects := newObjectStore(t)
+	objects.blocked = make(chan struct{})
+	first := newStoring(t, objects.Bucket, testenv.PublicTempDir(t), owner)
+	first.record(t, owner)
+	<-objects.waiting
+	first.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	one.store.Close(ctx)
+	first.store.Close(ctx)
 	if took := time.Since(began); took < 250*time.Millisecond || took > 10*time.Second {
 		t.Errorf("closed after %v", took)
 	}
-	if one.store.Unstored() != 1 {
-		t.Errorf("%d recordings are not stored", one.store.Unstored())
+	if first.store.Unstored() != 1 {
+		t.Errorf("%d recordings are not stored", first.store.Unstored())
 	}
-	two := newStoring(t, in.Bucket, one.data, owner)
-	<-in.waiting
-	close(in.blocked)
+	two := newStoring(t, objects.Bucket, first.data, owner)
+	<-objects.waiting
+	close(objects.blocked)
 	two.Close()
 	two.store.Close(t.Context()) // waits for the upload
 	if left := two.store.Unstored(); left != 0 || !strings.Contains(two.log.String(), "recording stored") {
@@ -361,29 +361,29 @@ func TestStore_ClosesWithinLimit(t *testing.T) {
 // and nothing else in the store.
 func TestStore_DeletesExpiredOnly(t *testing.T) {
 	dir := t.TempDir()
-	in, err := bucket.OpenDir("recordings", dir, 0o700)
+	objects, err := bucket.OpenDir("recordings", dir, 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := newStoring(t, in, testenv.PublicTempDir(t), owner)
-	expired, _ := one.record(t, owner)
-	recent, _ := one.record(t, owner)
-	one.awaitStored(t, expired)
-	one.awaitStored(t, recent)
+	first := newStoring(t, objects, testenv.PublicTempDir(t), owner)
+	expired, _ := first.record(t, owner)
+	recent, _ := first.record(t, owner)
+	first.awaitStored(t, expired)
+	first.awaitStored(t, recent)
 	session := uuid.NewString()
 	others := []string{"other/profile/manifest", "recordings/organization/notes.txt", "recordings/organization/" + session + "/notes.txt", "recordings/a/b/video.webm"}
 	orphan := "recordings/organization/" + uuid.NewString() + "/video.webm"
 	for _, key := range append(others, orphan) {
-		if err := in.WriteAll(t.Context(), key, []byte("x"), nil); err != nil {
+		if err := objects.WriteAll(t.Context(), key, []byte("x"), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	before := len(keys(t, in))
+	before := len(keys(t, objects))
 	age := func(prefix string, by time.Duration) {
 		t.Helper()
-		for _, key := range keys(t, in) {
-			if at := time.Now().Add(-by); strings.Contains(key, prefix) {
-				if err := os.Chtimes(filepath.Join(dir, key), at, at); err != nil {
+		for _, key := range keys(t, objects) {
+			if modified := time.Now().Add(-by); strings.Contains(key, prefix) {
+				if err := os.Chtimes(filepath.Join(dir, key), modified, modified); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -391,7 +391,7 @@ func TestStore_DeletesExpiredOnly(t *testing.T) {
 	}
 	collect := func(want int) {
 		t.Helper()
-		two, err := recording.OpenStore(recording.StoreOptions{Bucket: in, Journal: t.TempDir(), Retention: time.Hour, Clock: clock.System{}})
+		two, err := recording.OpenStore(recording.StoreOptions{Bucket: objects, Journal: t.TempDir(), Retention: time.Hour, Clock: clock.System{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,12 +403,12 @@ func TestStore_DeletesExpiredOnly(t *testing.T) {
 	age("", 2*time.Hour)
 	collect(0) // the descriptions say that they expire later
 	description := "recordings/organization/" + expired.String() + "/recording.json"
-	raw, err := in.ReadAll(t.Context(), description)
+	raw, err := objects.ReadAll(t.Context(), description)
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(string(raw), `"expiresAt":"`)
-	if err := in.WriteAll(t.Context(), description, []byte(head+`"expiresAt":"2026-01-01T00:00:00Z"}`), nil); err != nil {
+	if err := objects.WriteAll(t.Context(), description, []byte(head+`"expiresAt":"2026-01-01T00:00:00Z"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	collect(0) // an object is young
@@ -416,13 +416,13 @@ func TestStore_DeletesExpiredOnly(t *testing.T) {
 	collect(1)
 	age(orphan, 48*time.Hour)
 	collect(1)
-	if left := keys(t, in); len(left) != before-6+1 { // the parts of two recordings; and the time of the collection
+	if left := keys(t, objects); len(left) != before-6+1 { // the parts of two recordings; and the time of the collection
 		t.Errorf("left %d of %d: %v", len(left), before, left)
 	}
-	if got := one.read(t, recent, recording.EventsName, 0); got == "" {
+	if got := first.read(t, recent, recording.EventsName, 0); got == "" {
 		t.Error("the other recording is empty")
 	}
-	if _, err := one.Open(t.Context(), expired, recording.EventsName); !errors.Is(err, recording.ErrMissing) {
+	if _, err := first.Open(t.Context(), expired, recording.EventsName); !errors.Is(err, recording.ErrMissing) {
 		t.Errorf("the expired recording: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ type update struct {
 // testClient is a viewer.
 type testClient struct {
 	net.Conn
-	in      *bufio.Reader
+	reader  *bufio.Reader
 	size    image.Point
 	updates chan update
 	fences  chan []byte
@@ -59,7 +59,7 @@ func view(t *testing.T, up *rfb.Upstream, access rfb.Access) *testClient {
 	t.Helper()
 	ours, theirs := pair(t)
 	c := &testClient{
-		Conn: ours, in: bufio.NewReader(ours), ended: make(chan error, 1),
+		Conn: ours, reader: bufio.NewReader(ours), ended: make(chan error, 1),
 		updates: make(chan update, 100), fences: make(chan []byte, 100), cut: make(chan string, 100),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func (c *testClient) greet(t *testing.T) {
 func (c *testClient) read(t *testing.T, n int) []byte {
 	t.Helper()
 	buf := make([]byte, n)
-	if _, err := io.ReadFull(c.in, buf); err != nil {
+	if _, err := io.ReadFull(c.reader, buf); err != nil {
 		t.Fatal(err)
 	}
 	return buf
@@ -126,7 +126,7 @@ func (c *testClient) watch(t *testing.T, encodings ...int32) {
 }
 
 func (c *testClient) readUpdates() error {
-	kind, err := c.in.ReadByte()
+	kind, err := c.reader.ReadByte()
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (c *testClient) readUpdates() error {
 
 func (c *testClient) some(n int) ([]byte, error) {
 	buf := make([]byte, n)
-	_, err := io.ReadFull(c.in, buf)
+	_, err := io.ReadFull(c.reader, buf)
 	return buf, err
 }
 
@@ -213,13 +213,13 @@ func (c *testClient) rect() error {
 }
 
 func (c *testClient) tight() (image.Image, error) {
-	control, err := c.in.ReadByte()
+	control, err := c.reader.ReadByte()
 	if err != nil || control != 0x90 {
 		return nil, fmt.Errorf("compression control %x, %w", control, err)
 	}
 	length := 0
 	for i := range 3 {
-		b, err := c.in.ReadByte()
+		b, err := c.reader.ReadByte()
 		if err != nil {
 			return nil, err
 		}

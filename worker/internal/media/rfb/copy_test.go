@@ -135,13 +135,13 @@ func TestScreencast_CopiesFromFrames(t *testing.T) {
 			c := screencast(t, s, rfb.Control)
 			c.watch(t, 7, -223)
 			c.ask(t, 0)
-			var at [2]int
-			_, err := fmt.Sscan(s.eval(t, `(r => Math.round(r.x + 40) + ' ' + Math.round(r.y + 40))(frame.getBoundingClientRect())`), &at[0], &at[1])
+			var position [2]int
+			_, err := fmt.Sscan(s.eval(t, `(r => Math.round(r.x + 40) + ' ' + Math.round(r.y + 40))(frame.getBoundingClientRect())`), &position[0], &position[1])
 			if err != nil {
 				t.Fatal(err)
 			}
 			testenv.Eventually(t, "the focus of the frame", func() bool {
-				c.write(t, click(at[0], at[1]))
+				c.write(t, click(position[0], position[1]))
 				return s.eval(t, `document.activeElement.id`) == "frame"
 			})
 			c.write(t, slices.Concat(pressControl('a'), pressControl('c')))

@@ -23,10 +23,10 @@ func Filter(client io.Reader, server io.Writer, access Access, acted func()) err
 // unread bytes, the number of input messages, and whether a picture in the requested
 // format has the expected length.
 func Understood(sent []byte) (left, input int, rightFormat bool) {
-	v, in := newClientState(), bufio.NewReaderSize(bytes.NewReader(sent), len(sent)+1)
-	_, _ = in.Peek(1) // fills the buffer with all bytes
-	for ; in.Buffered() > 0; left = in.Buffered() {
-		if v.next(in, func(any) { input++ }) != nil {
+	v, reader := newClientState(), bufio.NewReaderSize(bytes.NewReader(sent), len(sent)+1)
+	_, _ = reader.Peek(1) // fills the buffer with all bytes
+	for ; reader.Buffered() > 0; left = reader.Buffered() {
+		if v.next(reader, func(any) { input++ }) != nil {
 			break
 		}
 	}

@@ -246,10 +246,10 @@ func FuzzHandshake(f *testing.F) {
 			return
 		}
 		types := int(said[12])
-		at := 12 + 1 + types + 16 + 4
-		name := int(binary.BigEndian.Uint32(said[at+20:]))
-		if name > 4096 || string(said[:12]) != "RFB 003.008\n" || !bytes.Contains(said[13:13+types], []byte{2}) || !bytes.Equal(said[at-4:at], make([]byte, 4)) ||
-			!bytes.Equal(init, said[at:at+24+name]) || len(server.rest) != len(said)-at-24-name || len(wrote) != 12+1+16+1 || wrote[12] != 2 || wrote[29] != 1 {
+		offset := 12 + 1 + types + 16 + 4
+		name := int(binary.BigEndian.Uint32(said[offset+20:]))
+		if name > 4096 || string(said[:12]) != "RFB 003.008\n" || !bytes.Contains(said[13:13+types], []byte{2}) || !bytes.Equal(said[offset-4:offset], make([]byte, 4)) ||
+			!bytes.Equal(init, said[offset:offset+24+name]) || len(server.rest) != len(said)-offset-24-name || len(wrote) != 12+1+16+1 || wrote[12] != 2 || wrote[29] != 1 {
 			t.Errorf("%q returned %x, %d bytes are unread, %x was sent", said, init, len(server.rest), wrote)
 		}
 	})

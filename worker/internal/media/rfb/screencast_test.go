@@ -169,7 +169,7 @@ func TestScreencast_StalledClientBuffersNothing(t *testing.T) {
 		return m.HeapAlloc
 	}
 	c.request(t, 0)
-	testenv.Eventually(t, "the first bytes", func() bool { _, err := c.in.Peek(1); return err == nil })
+	testenv.Eventually(t, "the first bytes", func() bool { _, err := c.reader.Peek(1); return err == nil })
 	before := memory()
 	for range 200 {
 		c.request(t, 0)

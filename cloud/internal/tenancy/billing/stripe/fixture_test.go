@@ -109,9 +109,9 @@ func (audit) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, _
 type singleOrgRecorder struct{ billing.Recorder }
 
 func (o singleOrgRecorder) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
-	var seen int
-	if err := tx.GetContext(ctx, &seen, `SELECT count(*) FROM subscriptions`); err != nil || seen != 1 {
-		return fmt.Errorf("the transaction sees %d subscriptions: %w", seen, err)
+	var visible int
+	if err := tx.GetContext(ctx, &visible, `SELECT count(*) FROM subscriptions`); err != nil || visible != 1 {
+		return fmt.Errorf("the transaction sees %d subscriptions: %w", visible, err)
 	}
 	return o.Recorder.Record(ctx, tx, orgID, action, targetID, details)
 }
@@ -231,13 +231,13 @@ func (h *fixture) event(kind, object string) error {
 	return h.send(fmt.Sprintf("evt_%d", h.events), kind, object, time.Now())
 }
 
-func (h *fixture) send(id, kind, object string, at time.Time) error {
+func (h *fixture) send(id, kind, object string, createdAt time.Time) error {
 	h.t.Helper()
-	payload, signature := signed(h.t, id, kind, object, at, stripetest.WebhookSecret)
+	payload, signature := signed(h.t, id, kind, object, createdAt, stripetest.WebhookSecret)
 	return h.Receive(h.t.Context(), payload, signature)
 }
 
-func signed(t *testing.T, id, kind, object string, at time.Time, secret string) ([]byte, string) {
+func signed(t *testing.T, id, kind, object string, createdAt time.Time, secret string) ([]byte, string) {
 	t.Helper()
 	about := map[string]any{"id": object}
 	if kind == "checkout.session.expired" {
@@ -246,13 +246,13 @@ func signed(t *testing.T, id, kind, object string, at time.Time, secret string) 
 		about = map[string]any{"id": "cs_1", "subscription": object}
 	}
 	payload, err := json.Marshal(map[string]any{
-		"id": id, "object": "event", "type": kind, "created": at.Unix(), "api_version": "2020-08-27",
+		"id": id, "object": "event", "type": kind, "created": createdAt.Unix(), "api_version": "2020-08-27",
 		"data": map[string]any{"object": about},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return payload, fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, payload, secret))
+	return payload, fmt.Sprintf("t=%d,v1=%x", createdAt.Unix(), webhook.ComputeSignature(createdAt, payload, secret))
 }
 
 // subscribe buys a plan and add-ons.

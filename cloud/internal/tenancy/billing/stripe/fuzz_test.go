@@ -38,8 +38,8 @@ func FuzzEvent(f *testing.F) {
 		now := time.Now()
 		times := map[string]time.Time{"now": now, "old": now.Add(-6 * time.Minute), "soon": now.Add(time.Minute)}
 		var pairs []string
-		for name, at := range times {
-			pairs = append(pairs, "{"+name+"}", strconv.FormatInt(at.Unix(), 10), "{s:"+name+"}", hex.EncodeToString(webhook.ComputeSignature(at, []byte(payload), stripetest.WebhookSecret)))
+		for name, moment := range times {
+			pairs = append(pairs, "{"+name+"}", strconv.FormatInt(moment.Unix(), 10), "{s:"+name+"}", hex.EncodeToString(webhook.ComputeSignature(moment, []byte(payload), stripetest.WebhookSecret)))
 		}
 		pairs = append(pairs, "{foreign}", hex.EncodeToString(webhook.ComputeSignature(now, []byte(payload), "whsec_other")))
 		header = strings.NewReplacer(pairs...).Replace(header)
@@ -63,7 +63,7 @@ func FuzzEvent(f *testing.F) {
 // isSigned parses the header as Stripe documents it: comma-separated pairs, of which
 // the last time counts.
 func isSigned(payload, header string, now time.Time) bool {
-	var at time.Time
+	var signedAt time.Time
 	var signatures []string
 	for pair := range strings.SplitSeq(header, ",") {
 		name, value, found := strings.Cut(pair, "=")
@@ -76,16 +76,16 @@ func isSigned(payload, header string, now time.Time) bool {
 			if err != nil {
 				return false
 			}
-			at = time.Unix(seconds, 0)
+			signedAt = time.Unix(seconds, 0)
 		case "v1":
 			signatures = append(signatures, value)
 		}
 	}
-	if at.IsZero() || now.Sub(at) > 5*time.Minute {
+	if signedAt.IsZero() || now.Sub(signedAt) > 5*time.Minute {
 		return false
 	}
 	for _, s := range signatures {
-		if strings.EqualFold(s, hex.EncodeToString(webhook.ComputeSignature(at, []byte(payload), stripetest.WebhookSecret))) {
+		if strings.EqualFold(s, hex.EncodeToString(webhook.ComputeSignature(signedAt, []byte(payload), stripetest.WebhookSecret))) {
 			return true
 		}
 	}
