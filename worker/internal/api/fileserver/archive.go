@@ -46,8 +46,8 @@ func (s *Service) archive(c echo.Context, launch *files.Launch) error {
 }
 
 // writeArchive writes the complete files. A file that is gone before its entry begins is
-// skipped and named in a manifest. An entry that has begun cannot be taken back: without its
-// end the archive is not valid, so that nobody takes a part of a file for the file.
+// skipped and named in a manifest. An entry that fails after its begin
+// makes the archive invalid, so that no client takes it for a complete one.
 func writeArchive(w io.Writer, launch *files.Launch) error {
 	archive, names := zip.NewWriter(w), map[string]bool{}
 	var skipped []skippedFile

@@ -104,7 +104,7 @@ func progressOf(ctx context.Context) func(context.Context, *handover.Handover) {
 		return func(context.Context, *handover.Handover) {}
 	}
 	return func(ctx context.Context, active *handover.Handover) {
-		// A client without the stream gets none.
+		// Fails if the client has no open stream.
 		_ = call.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
 			ProgressToken: call.Params.GetProgressToken(), Message: "Waiting for a person.",
 			Progress: math.Round(time.Since(active.Since).Seconds()), Total: active.Until.Sub(active.Since).Seconds(),

@@ -131,7 +131,7 @@ func (s *Service) serve(c echo.Context) error {
 	}
 	who.client = c.RealIP()
 	if r.Header.Get("Accept") == "" {
-		r.Header.Set("Accept", "*/*") // as it means without; the SDK wants to read it
+		r.Header.Set("Accept", "*/*") // a missing header has this meaning, but the SDK requires one
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	id := r.Header.Get("Mcp-Session-Id")

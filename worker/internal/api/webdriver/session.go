@@ -70,7 +70,7 @@ func (s *Service) add(d *driverSession) {
 	key := sha256.Sum256([]byte(d.id))
 	s.mu.Lock()
 	s.sessions[key] = d
-	s.work.Add(1) // the caller has begun work
+	s.work.Add(1) // begin of the caller delays Close
 	s.mu.Unlock()
 	go func() {
 		defer s.work.Done()

@@ -76,7 +76,7 @@ func (l *Launch) measure() {
 	measured := l.Usage()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What was added or removed meanwhile is rather counted too low than twice.
+	// Concurrent changes are counted too low rather than twice.
 	l.usage.measured, l.usage.knownBytes = measured, max(before, l.knownBytes())
 }
 

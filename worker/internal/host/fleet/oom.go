@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// OutOfMemoryKills returns how many processes the kernel has killed so far for
-// lack of memory, of those that concern this worker: in its own control group
+// OutOfMemoryKills returns how many processes the kernel has killed so far
+// because of low memory, as far as they concern this worker: in its own control group
 // and those below it (version 2), in its own group alone (version 1), else on
 // the whole machine, which in a container is the host.
 //

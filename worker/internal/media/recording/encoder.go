@@ -86,7 +86,7 @@ func (r *recorder) startEncoder(ctx context.Context, path string, first Picture)
 		return nil, err
 	}
 	defer read.Close()
-	// Fewer switches between the processes for a raw picture of megabytes; an unprivileged worker may be refused.
+	// A larger pipe saves switches between the processes. The kernel may refuse it to an unprivileged worker.
 	_, _ = unix.FcntlInt(read.Fd(), unix.F_SETPIPE_SZ, pipeSize)
 	e := &encoder{input: write, size: first.Size, jpeg: first.JPEG}
 	ctx = context.WithoutCancel(ctx) // the browser may have ended, but the video must have its last picture
