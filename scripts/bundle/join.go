@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/oapi/bundled"
 )
 
 var (
@@ -22,11 +24,11 @@ var (
 // of worker/*.yaml. Code generators and linters read the result.
 func join(openapi, target string) error {
 	for _, name := range []string{"cloud", "worker", "shared"} {
-		text, err := os.ReadFile(filepath.Join(openapi, name+".yaml"))
+		text, err := read(openapi, name+".yaml")
 		if err != nil {
 			return err
 		}
-		joined, err := joinDocument(string(text), filepath.Join(openapi, name))
+		joined, err := joinDocument(text, openapi, name)
 		if err != nil {
 			return fmt.Errorf("join %s.yaml: %w", name, err)
 		}
@@ -37,19 +39,29 @@ func join(openapi, target string) error {
 	return nil
 }
 
-// joinDocument returns the document with the paths and components of the files in dir.
-func joinDocument(document, dir string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+// read returns a document whose schemas have all their properties.
+func read(openapi, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(openapi, name))
+	if err != nil {
+		return "", err
+	}
+	return bundled.Include(os.DirFS(openapi), filepath.ToSlash(name), text)
+}
+
+// joinDocument returns the document with the paths and components of the files in dir, a
+// directory of openapi.
+func joinDocument(document, openapi, dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(openapi, dir, "*.yaml"))
 	if err != nil {
 		return "", err
 	}
 	paths, components := map[string]string{}, map[string]string{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := read(openapi, filepath.Join(dir, filepath.Base(file)))
 		if err != nil {
 			return "", err
 		}
-		local := strings.ReplaceAll(siblingReference.ReplaceAllString(string(text), "'#/components/"), "'../shared.yaml#", "'shared.yaml#")
+		local := strings.ReplaceAll(siblingReference.ReplaceAllString(text, "'#/components/"), "'../shared.yaml#", "'shared.yaml#")
 		pathText, componentText, _ := strings.Cut(local, "components:\n")
 		collect(paths, pathText, pathLine)
 		collect(components, componentText, collectionLine)

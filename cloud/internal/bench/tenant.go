@@ -14,6 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // tenant is an organization with a key and a profile, in the form that the servers
@@ -72,9 +73,9 @@ func (d database) tenant(ctx context.Context, limit int) (t tenant, err error) {
 func fields() profile.Fields {
 	return profile.Fields{
 		Name: "Checkout in German", BrowserVersion: 156, OS: new("linux"),
-		Settings: profile.Settings{
-			Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), Viewport: &profile.Size{Width: 1280, Height: 720},
-			StartURLs: []string{"https://example.com/"},
+		Settings: settings.Settings{
+			Emulation: settings.Emulation{Locale: "de-DE", TimezoneID: "Europe/Berlin", Viewport: &settings.Size{Width: 1280, Height: 720}},
+			Options:   settings.Options{StartURLs: []string{"https://example.com/"}},
 		},
 	}
 }

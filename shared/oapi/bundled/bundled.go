@@ -61,7 +61,13 @@ func read(ctx context.Context, fsys fs.FS, name string) (*openapi3.T, error) {
 		if location.Scheme != "" || location.Host != "" {
 			return nil, fmt.Errorf("reference to %s: only references to local files are supported", location)
 		}
-		return fs.ReadFile(fsys, path.Clean(location.Path))
+		file := path.Clean(location.Path)
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return nil, err
+		}
+		included, err := Include(fsys, file, text)
+		return []byte(included), err
 	}
 	return loader.LoadFromURI(&url.URL{Path: name})
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -117,7 +118,7 @@ type egressProvider struct {
 }
 
 // Check implements launch.EgressProvider.
-func (w egressProvider) Check(ctx context.Context, to launch.Proxy) error {
+func (w egressProvider) Check(ctx context.Context, to settings.Proxy) error {
 	return launchProxyError(proxy.Check(ctx, upstream(to, w.roots), w.policy))
 }
 
@@ -130,8 +131,8 @@ func (w egressProvider) Open(context.Context) (launch.Egress, error) {
 	return egress{f, w.roots}, nil
 }
 
-func upstream(of launch.Proxy, roots *x509.CertPool) proxy.Upstream {
-	return proxy.Upstream{Server: of.Server, Username: of.Username, Password: of.Password, RootCAs: roots, Bypass: of.Bypass}
+func upstream(to settings.Proxy, roots *x509.CertPool) proxy.Upstream {
+	return proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password, RootCAs: roots, Bypass: to.Bypass}
 }
 
 // egress is a forwarder whose errors are those of package launch.
@@ -141,7 +142,7 @@ type egress struct {
 }
 
 // SetUpstream implements launch.Egress.
-func (w egress) SetUpstream(to *launch.Proxy) error {
+func (w egress) SetUpstream(to *settings.Proxy) error {
 	if to == nil {
 		return w.Forwarder.SetUpstream(nil)
 	}

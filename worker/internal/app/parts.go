@@ -195,7 +195,7 @@ func (w *worker) openLaunches() {
 	w.launches = launch.New(launch.Options{
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
-		Admission: w.host, Bundles: bundles{w.presets}, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
+		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
 		MaxWaiting: w.config.MaxWaiting, LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,

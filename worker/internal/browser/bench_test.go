@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
@@ -57,7 +58,7 @@ func BenchmarkLaunch(b *testing.B) {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: builds[0], Headless: true})
 		},
 		"headless-emulated": func(b *testing.B, n int) time.Duration {
-			return launch(b, browser.Spec{LaunchID: fmt.Sprint("e", n), Build: builds[0], Headless: true, Viewport: &browser.Size{Width: 800, Height: 600}})
+			return launch(b, browser.Spec{LaunchID: fmt.Sprint("e", n), Build: builds[0], Headless: true, Emulation: settings.Emulation{Viewport: &settings.Size{Width: 800, Height: 600}}})
 		},
 		"headful": func(b *testing.B, n int) time.Duration {
 			return launch(b, browser.Spec{LaunchID: fmt.Sprint("w", n), Build: builds[0]})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // ErrNotWarm is returned by Configure for a browser that was not started warm or
@@ -28,7 +30,7 @@ func (s *Spec) StartupSettings() []string {
 	add(s.ColorScheme == "dark", "colorScheme")
 	add(size != defaultScreen, "screen")
 	add(scale != 1, "deviceScaleFactor")
-	add(s.IgnoreHTTPSErrors, "ignoreHTTPSErrors")
+	add(settings.Enabled(s.IgnoreHTTPSErrors), "ignoreHTTPSErrors")
 	add(len(s.CACertificates) > 0, "caCertificates")
 	add(len(s.ClientCertificates) > 0, "clientCertificates")
 	add(len(s.Args) > 0, "args")

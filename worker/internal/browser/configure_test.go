@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -23,16 +24,16 @@ func TestConfigure_MatchesColdLaunch(t *testing.T) {
 		zone = ""
 	}
 	usual := func(s *browser.Spec) { // sets the default values
-		s.Locale, s.ColorScheme, s.Screen, s.DeviceScaleFactor = "en-US", "light", &browser.Size{Width: 1920, Height: 1080}, 1
+		s.Locale, s.ColorScheme, s.Screen, s.DeviceScaleFactor = "en-US", "light", &settings.Size{Width: 1920, Height: 1080}, 1
 	}
 	desktop := func(s *browser.Spec) {
-		s.Locale, s.TimezoneID, s.Viewport, s.DeviceScaleFactor = "fr-FR", zone, &browser.Size{Width: 800, Height: 600}, 2
+		s.Locale, s.TimezoneID, s.Viewport, s.DeviceScaleFactor = "fr-FR", zone, &settings.Size{Width: 800, Height: 600}, 2
 		s.ExtraHTTPHeaders, s.Permissions = map[string]string{"X-Probe": "yes"}, []string{"notifications", "camera"}
 	}
 	handset := func(s *browser.Spec) {
-		s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 412, Height: 796}, &browser.Size{Width: 412, Height: 924}, 2.625
-		s.IsMobile, s.HasTouch = true, true
-		s.Geolocation, s.Permissions = &browser.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: 10}, []string{"geolocation"}
+		s.Viewport, s.Screen, s.DeviceScaleFactor = &settings.Size{Width: 412, Height: 796}, &settings.Size{Width: 412, Height: 924}, 2.625
+		s.IsMobile, s.HasTouch = new(true), new(true)
+		s.Geolocation, s.Permissions = &settings.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: new(10.0)}, []string{"geolocation"}
 	}
 	for _, test := range []struct {
 		name     string
@@ -94,27 +95,27 @@ func switchesOf(t *testing.T, b *browser.Browser) []string {
 }
 
 func TestStartupSettings(t *testing.T) {
-	small := &browser.Size{Width: 1280, Height: 720}
+	small := &settings.Size{Width: 1280, Height: 720}
 	for name, test := range map[string]struct {
 		spec browser.Spec
 		want []string
 	}{
 		"nothing":                  {browser.Spec{}, nil},
-		"user agent":               {browser.Spec{UserAgent: "Test/1.0"}, []string{"userAgent"}},
-		"dark":                     {browser.Spec{ColorScheme: "dark"}, []string{"colorScheme"}},
-		"light":                    {browser.Spec{ColorScheme: "light"}, nil},
-		"screen":                   {browser.Spec{Screen: small}, []string{"screen"}},
-		"the usual screen":         {browser.Spec{Screen: &browser.Size{Width: 1920, Height: 1080}}, nil},
-		"screen beside a viewport": {browser.Spec{Screen: small, Viewport: small}, []string{"screen"}},
-		"screen of a phone":        {browser.Spec{Screen: small, IsMobile: true}, nil},
-		"scale":                    {browser.Spec{DeviceScaleFactor: 2}, []string{"deviceScaleFactor"}},
-		"scale of 1":               {browser.Spec{DeviceScaleFactor: 1}, nil},
-		"scale of a viewport":      {browser.Spec{DeviceScaleFactor: 2, Viewport: small}, nil},
-		"certificates":             {browser.Spec{IgnoreHTTPSErrors: true}, []string{"ignoreHTTPSErrors"}},
-		"args":                     {browser.Spec{Args: []string{"--mute-audio"}}, []string{"args"}},
+		"user agent":               {browser.Spec{Emulation: settings.Emulation{UserAgent: "Test/1.0"}}, []string{"userAgent"}},
+		"dark":                     {browser.Spec{Emulation: settings.Emulation{ColorScheme: "dark"}}, []string{"colorScheme"}},
+		"light":                    {browser.Spec{Emulation: settings.Emulation{ColorScheme: "light"}}, nil},
+		"screen":                   {browser.Spec{Emulation: settings.Emulation{Screen: small}}, []string{"screen"}},
+		"the usual screen":         {browser.Spec{Emulation: settings.Emulation{Screen: &settings.Size{Width: 1920, Height: 1080}}}, nil},
+		"screen beside a viewport": {browser.Spec{Emulation: settings.Emulation{Screen: small, Viewport: small}}, []string{"screen"}},
+		"screen of a phone":        {browser.Spec{Emulation: settings.Emulation{Screen: small, IsMobile: new(true)}}, nil},
+		"scale":                    {browser.Spec{Emulation: settings.Emulation{DeviceScaleFactor: 2}}, []string{"deviceScaleFactor"}},
+		"scale of 1":               {browser.Spec{Emulation: settings.Emulation{DeviceScaleFactor: 1}}, nil},
+		"scale of a viewport":      {browser.Spec{Emulation: settings.Emulation{DeviceScaleFactor: 2, Viewport: small}}, nil},
+		"certificates":             {browser.Spec{Options: settings.Options{IgnoreHTTPSErrors: new(true)}}, []string{"ignoreHTTPSErrors"}},
+		"args":                     {browser.Spec{Options: settings.Options{Args: []string{"--mute-audio"}}}, []string{"args"}},
 		"settings of the protocol": {configurableSpec(browser.Spec{}), nil},
 		"several": {
-			browser.Spec{UserAgent: "Test/1.0", ColorScheme: "dark", Args: []string{"--mute-audio"}, IgnoreHTTPSErrors: true},
+			browser.Spec{Emulation: settings.Emulation{UserAgent: "Test/1.0", ColorScheme: "dark"}, Options: settings.Options{Args: []string{"--mute-audio"}, IgnoreHTTPSErrors: new(true)}},
 			[]string{"userAgent", "colorScheme", "ignoreHTTPSErrors", "args"},
 		},
 	} {
@@ -128,8 +129,8 @@ func TestStartupSettings(t *testing.T) {
 
 // configurableSpec returns s with every setting that Configure can apply.
 func configurableSpec(s browser.Spec) browser.Spec {
-	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &browser.Size{Width: 412, Height: 915}, true, true
-	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &browser.Geolocation{Latitude: 1}, []string{"geolocation"}
+	s.Locale, s.TimezoneID, s.Viewport, s.IsMobile, s.HasTouch = "fr-FR", "Asia/Tokyo", &settings.Size{Width: 412, Height: 915}, new(true), new(true)
+	s.DeviceScaleFactor, s.Geolocation, s.Permissions = 2.5, &settings.Geolocation{Latitude: 1}, []string{"geolocation"}
 	s.ExtraHTTPHeaders, s.StartURLs = map[string]string{"X-Probe": "yes"}, []string{"about:blank"}
 	return s
 }
@@ -138,7 +139,11 @@ func configurableSpec(s browser.Spec) browser.Spec {
 func (r *fixture) launchWarm(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	b := r.launch(t, browser.Spec{
-		LaunchID: spec.LaunchID + "-warm", Build: spec.Build, Headless: spec.Headless, Locale: spec.Locale, Warm: true,
+		LaunchID:  spec.LaunchID + "-warm",
+		Build:     spec.Build,
+		Headless:  spec.Headless,
+		Warm:      true,
+		Emulation: settings.Emulation{Locale: spec.Locale},
 	})
 	return b
 }

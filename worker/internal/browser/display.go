@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 const socketDir = "/tmp/.X11-unix"
@@ -60,7 +62,7 @@ func socketPath(number int) string { return fmt.Sprintf("%s/X%d", socketDir, num
 
 // startDisplay starts an X server as uid and waits until it is ready. The server
 // chooses a free display number and reports it, so two servers never collide.
-func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid int, size Size) (*display, error) {
+func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid int, size settings.Size) (*display, error) {
 	if err := writeCookie(d.xauth, uid); err != nil {
 		return nil, fmt.Errorf("display: %w", err)
 	}

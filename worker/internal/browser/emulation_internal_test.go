@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -52,7 +53,9 @@ func TestEmulator_GrantBlocksNoClient(t *testing.T) {
 		send(`{"method":"Target.attachedToTarget","params":{"sessionId":%q,"targetInfo":{"targetId":%[1]q,"type":"page","browserContextId":"C"}}}`, name)
 	}
 	started := make(chan error, 1)
-	go func() { started <- e.start(t.Context(), &Spec{Permissions: []string{"geolocation"}}) }()
+	go func() {
+		started <- e.start(t.Context(), &Spec{Options: settings.Options{Permissions: []string{"geolocation"}}})
+	}()
 	answer(await("Target.setAutoAttach"))
 	attach("first")
 	grant := await("Browser.grantPermissions")

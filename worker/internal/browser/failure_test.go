@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
@@ -263,7 +264,7 @@ func TestLaunch_RefusesInvalidSpec(t *testing.T) {
 		"permission":  func(s *browser.Spec) { s.Permissions = []string{"everything"} },
 		"user agent":  func(s *browser.Spec) { s.UserAgent = "a\nb" },
 		"headless":    func(s *browser.Spec) { s.Headless, s.Build.Headful = false, false },
-		"screen":      func(s *browser.Spec) { s.Screen = &browser.Size{Width: 1 << 20, Height: 1} },
+		"screen":      func(s *browser.Spec) { s.Screen = &settings.Size{Width: 1 << 20, Height: 1} },
 		"colour name": func(s *browser.Spec) { s.ColorScheme = "mauve" },
 	} {
 		spec := r.spec("spoilt")

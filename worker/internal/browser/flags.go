@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // baseFlags are given to every browser.
@@ -134,7 +136,7 @@ func windowFlags(s *Spec) []string {
 	if !s.Headless {
 		return append(flags, softwareWebGL)
 	}
-	physical := size.scaled(scale)
+	physical := scaled(size, scale)
 	return append(flags, "--headless",
 		fmt.Sprintf("--screen-info={%dx%d devicePixelRatio=%s}", physical.Width, physical.Height, formatFloat(scale)))
 }
@@ -150,7 +152,7 @@ func settingFlags(s *Spec) []string {
 	add(s.Locale != "", "lang=", s.Locale)
 	add(s.Locale != "", "accept-lang=", acceptLanguages(s.Locale))
 	add(s.ColorScheme == "dark", "force-dark-mode", "")
-	add(s.IgnoreHTTPSErrors, "ignore-certificate-errors", "")
+	add(settings.Enabled(s.IgnoreHTTPSErrors), "ignore-certificate-errors", "")
 	if s.ProxyServer == "" {
 		return append(flags, "--no-proxy-server")
 	}
@@ -239,8 +241,8 @@ func acceptLanguages(locale string) string {
 	return locale + "," + language
 }
 
-func (s Size) scaled(by float64) Size {
-	return Size{Width: int(math.Round(float64(s.Width) * by)), Height: int(math.Round(float64(s.Height) * by))}
+func scaled(size settings.Size, factor float64) settings.Size {
+	return settings.Size{Width: int(math.Round(float64(size.Width) * factor)), Height: int(math.Round(float64(size.Height) * factor))}
 }
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -298,7 +299,7 @@ func (b *Browser) describeFailure(ctx context.Context, err error) error {
 func (b *Browser) exitedEarly() bool { return b.proc != nil && !b.exit.Killed && b.AnsweredAt.IsZero() }
 
 // physicalScreen returns the display's size in pixels.
-func (s *Spec) physicalScreen() Size {
+func (s *Spec) physicalScreen() settings.Size {
 	size, scale := s.window()
-	return size.scaled(scale)
+	return scaled(size, scale)
 }

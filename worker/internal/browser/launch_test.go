@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
 
@@ -31,7 +32,7 @@ func TestLaunch_Headless(t *testing.T) {
 func TestLaunch_HeadfulFillsDisplay(t *testing.T) {
 	r := newFixture(t)
 	spec := r.spec("window")
-	spec.Headless, spec.Screen = false, &browser.Size{Width: 1280, Height: 800}
+	spec.Headless, spec.Screen = false, &settings.Size{Width: 1280, Height: 800}
 	c := dial(t, r.launch(t, spec))
 	page := c.attach(t, firstPage(t, c))
 	var got []int
@@ -122,7 +123,7 @@ func TestLaunch_OpensStartURLs(t *testing.T) {
 			spec := r.spec(fmt.Sprintf("urls-%t", emulated))
 			spec.StartURLs = []string{site.URL + "/a", site.URL + "/b"}
 			if emulated {
-				spec.Viewport = &browser.Size{Width: 500, Height: 400}
+				spec.Viewport = &settings.Size{Width: 500, Height: 400}
 			}
 			c := dial(t, r.launch(t, spec))
 			eventually(t, 5*time.Second, "both tabs", func() bool {
@@ -145,7 +146,7 @@ func TestLaunch_WithoutTabAppliesSettings(t *testing.T) {
 	for name, get := range map[string]func(*testing.T, browser.Spec) *browser.Browser{"started": r.launch, "configured": r.launchConfigured} {
 		t.Run(name, func(t *testing.T) {
 			spec := r.spec("tabless-" + name)
-			spec.StartURLs, spec.Viewport = []string{}, &browser.Size{Width: 500, Height: 400}
+			spec.StartURLs, spec.Viewport = []string{}, &settings.Size{Width: 500, Height: 400}
 			c := dial(t, get(t, spec))
 			if tabs := c.pages(t); len(tabs) > 0 {
 				t.Errorf("tabs: %+v", tabs)

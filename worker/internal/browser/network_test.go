@@ -15,7 +15,7 @@ func TestIgnoreHTTPSErrors(t *testing.T) {
 	t.Cleanup(site.Close)
 	for _, ignore := range []bool{true, false} {
 		spec := r.spec(fmt.Sprintf("tls-%t", ignore))
-		spec.IgnoreHTTPSErrors = ignore
+		spec.IgnoreHTTPSErrors = new(ignore)
 		c := dial(t, r.launch(t, spec))
 		page := c.open(t, "about:blank")
 		var answer struct{ ErrorText string }

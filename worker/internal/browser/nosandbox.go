@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -21,7 +22,7 @@ func (l *Launcher) runsWithoutSandbox(build Build) bool {
 // no proof, because switches and pages of the caller influence it. The canary
 // has neither.
 func (l *Launcher) confirmNoSandbox(ctx context.Context, build Build) bool {
-	canary, err := l.launch(ctx, Spec{LaunchID: "canary-" + rand.Text(), Build: build, Headless: true, StartURLs: []string{}}, false)
+	canary, err := l.launch(ctx, Spec{LaunchID: "canary-" + rand.Text(), Build: build, Headless: true, Options: settings.Options{StartURLs: []string{}}}, false)
 	if err == nil {
 		_ = canary.Kill(ctx)
 	}

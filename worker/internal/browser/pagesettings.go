@@ -1,5 +1,7 @@
 package browser
 
+import "github.com/browser-svc/svc/shared/settings"
+
 type setting struct {
 	method string
 	params any
@@ -23,23 +25,27 @@ func pageSettings(s *Spec) []setting {
 	if s.emulatesMetrics() {
 		out = append(out, setting{"Emulation.setDeviceMetricsOverride", deviceMetrics(s)})
 	}
-	if s.HasTouch {
+	if settings.Enabled(s.HasTouch) {
 		out = append(out, setting{"Emulation.setTouchEmulationEnabled", object{"enabled": true, "maxTouchPoints": 5}})
 	}
 	if g := s.Geolocation; g != nil {
+		accuracy := 0.0
+		if g.Accuracy != nil {
+			accuracy = *g.Accuracy
+		}
 		out = append(out, setting{"Emulation.setGeolocationOverride",
-			object{"latitude": g.Latitude, "longitude": g.Longitude, "accuracy": g.Accuracy}})
+			object{"latitude": g.Latitude, "longitude": g.Longitude, "accuracy": accuracy}})
 	}
 	return out
 }
 
 func deviceMetrics(s *Spec) object {
-	m := object{"width": 0, "height": 0, "deviceScaleFactor": s.DeviceScaleFactor, "mobile": s.IsMobile}
+	m := object{"width": 0, "height": 0, "deviceScaleFactor": s.DeviceScaleFactor, "mobile": settings.Enabled(s.IsMobile)}
 	if s.Viewport != nil {
 		m["width"], m["height"] = s.Viewport.Width, s.Viewport.Height
 	}
 	screen := s.Screen
-	if screen == nil && s.IsMobile {
+	if screen == nil && settings.Enabled(s.IsMobile) {
 		screen = s.Viewport
 	}
 	if screen != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -111,9 +112,9 @@ func phoneSpec(r *fixture, id string) browser.Spec {
 	spec := r.spec(id)
 	spec.UserAgent = "Test/1.0 (phone)"
 	spec.Locale, spec.TimezoneID, spec.ColorScheme = "fr-FR", "Asia/Tokyo", "dark"
-	spec.Viewport, spec.DeviceScaleFactor = &browser.Size{Width: 412, Height: 915}, 2.5
-	spec.IsMobile, spec.HasTouch = true, true
-	spec.Geolocation = &browser.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: 10}
+	spec.Viewport, spec.DeviceScaleFactor = &settings.Size{Width: 412, Height: 915}, 2.5
+	spec.IsMobile, spec.HasTouch = new(true), new(true)
+	spec.Geolocation = &settings.Geolocation{Latitude: 48.5, Longitude: 2.25, Accuracy: new(10.0)}
 	spec.Permissions = []string{"geolocation"}
 	spec.ExtraHTTPHeaders = map[string]string{"X-Probe": "yes"}
 	return spec
@@ -244,7 +245,7 @@ func TestSettings_SwitchesNeedNoAttach(t *testing.T) {
 	site := newSite(t)
 	spec := r.spec("switches")
 	spec.UserAgent, spec.Locale, spec.TimezoneID, spec.ColorScheme = "Test/2.0", "en-US", "America/Lima", "light"
-	spec.Screen, spec.DeviceScaleFactor = &browser.Size{Width: 1000, Height: 700}, 2
+	spec.Screen, spec.DeviceScaleFactor = &settings.Size{Width: 1000, Height: 700}, 2
 	b := r.launch(t, spec)
 	c := dial(t, b)
 	page := c.open(t, site.URL+"/")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -20,13 +21,7 @@ import (
 // DefaultTimeout is the timeout of a launch without Spec.Timeout.
 const DefaultTimeout = 30 * time.Second
 
-var defaultScreen = Size{Width: 1920, Height: 1080}
-
-// Size is in CSS pixels.
-type Size struct{ Width, Height int }
-
-// Geolocation is a position: degrees, and metres of accuracy.
-type Geolocation struct{ Latitude, Longitude, Accuracy float64 }
+var defaultScreen = settings.Size{Width: 1920, Height: 1080}
 
 // Spec describes a launch. Only LaunchID and Build are required. The names and
 // meanings of the settings follow Playwright.
@@ -34,23 +29,11 @@ type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
 	Build    Build
 	Headless bool
-	Warm     bool     // started in advance with build, display kind and locale only; see Configure
-	Args     []string // further switches; see package switches
+	Warm     bool // started in advance with build, display kind and locale only; see Configure
 
-	UserAgent         string
-	Locale            string // BCP 47, for example fr-FR
-	TimezoneID        string // IANA, for example Asia/Tokyo
-	ColorScheme       string // light, dark, no-preference or empty
-	Viewport          *Size  // of pages; by default the window's content area
-	Screen            *Size  // by default 1920x1080
-	DeviceScaleFactor float64
-	IsMobile          bool
-	HasTouch          bool
-	Geolocation       *Geolocation
-	Permissions       []string // granted to every origin; the keys of permissions
-	ExtraHTTPHeaders  map[string]string
-	IgnoreHTTPSErrors bool
-	CACertificates    []*x509.Certificate // authorities that are trusted in addition to those of the browser
+	settings.Emulation
+	settings.Options                     // StartURLs: about:blank when nil, and no tab when empty
+	CACertificates   []*x509.Certificate // authorities that are trusted in addition to those of the browser
 
 	// ClientCertificates, by host:port, are presented by the proxy.
 	ClientCertificates map[string]tls.Certificate
@@ -68,7 +51,6 @@ type Spec struct {
 	// it opens a start URL. An error ends the launch. Optional.
 	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error
 	Extensions      []Extension   // loaded before the first page
-	StartURLs       []string      // http, https or about:blank; one tab each; about:blank when nil, and no tab when empty
 	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
 	Data            Data          // persistent data; nil for none
 }
@@ -114,8 +96,8 @@ func (s *Spec) validate() error {
 	check(s.Locale == "" || localePattern().MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
 	check(s.TimezoneID == "" || timezonePattern().MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
 	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "color scheme %q is unknown", s.ColorScheme)
-	check(s.Viewport == nil || s.Viewport.inRange(), "viewport is out of range")
-	check(s.Screen == nil || s.Screen.inRange(), "screen is out of range")
+	check(inRange(s.Viewport), "viewport is out of range")
+	check(inRange(s.Screen), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
 	check(s.ColorScheme != "dark" || s.Build.Engine != HeadlessShell, "build %s does not support the dark color scheme", s.Build.Version)
@@ -143,8 +125,9 @@ func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 
 // URLs must wait: for BeforeFirstPage, or until the extensions are loaded.
 func (s *Spec) defersFirstPage() bool { return s.BeforeFirstPage != nil || len(s.Extensions) > 0 }
 
-func (s Size) inRange() bool {
-	return s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
+// inRange reports whether Chromium accepts a size; nil is the default.
+func inRange(s *settings.Size) bool {
+	return s == nil || s.Width >= 1 && s.Width <= 16384 && s.Height >= 1 && s.Height <= 16384
 }
 
 // ValidStartURL reports whether a tab may open this URL: http, https or
@@ -165,7 +148,7 @@ func validProxy(server string) bool {
 		*u == url.URL{Scheme: u.Scheme, Host: u.Host}
 }
 
-func (s *Spec) screen() Size {
+func (s *Spec) screen() settings.Size {
 	if s.Screen != nil {
 		return *s.Screen
 	}
@@ -181,11 +164,11 @@ func (s *Spec) scale() float64 {
 
 // window returns the screen size in CSS pixels and the scale that switches and
 // the display set. Metrics from the protocol are applied on top.
-func (s *Spec) window() (size Size, scale float64) {
+func (s *Spec) window() (size settings.Size, scale float64) {
 	switch {
 	case !s.emulatesMetrics():
 		return s.screen(), s.scale()
-	case s.IsMobile:
+	case settings.Enabled(s.IsMobile):
 		return defaultScreen, 1
 	default:
 		return s.screen(), 1
@@ -199,5 +182,5 @@ const minScale = 0.5
 // emulatesMetrics reports whether the protocol sets the dimensions of pages;
 // otherwise the window, the display and switches set them.
 func (s *Spec) emulatesMetrics() bool {
-	return s.Viewport != nil || s.IsMobile || s.scale() < minScale
+	return s.Viewport != nil || settings.Enabled(s.IsMobile) || s.scale() < minScale
 }

@@ -16,7 +16,7 @@ func TestWindow_OpensWithoutWarningBar(t *testing.T) {
 		}
 		spec := r.spec(fmt.Sprintf("window-%d", build.Major))
 		spec.Build, spec.Headless = build, false
-		spec.ProxyServer, spec.IgnoreHTTPSErrors = "http://127.0.0.1:9", true // IgnoreHTTPSErrors and --gaia-url cause warnings
+		spec.ProxyServer, spec.IgnoreHTTPSErrors = "http://127.0.0.1:9", new(true) // IgnoreHTTPSErrors and --gaia-url cause warnings
 		c := dial(t, r.launch(t, spec))
 		first := c.attach(t, firstPage(t, c))
 		height := func(page string) (px int) {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
-	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -92,8 +92,9 @@ func toGrant(authorization launch.Authorization, verdict cloudapi.Authorization)
 	if err := checkConfig(*config, authorization.ProfileID); err != nil {
 		return launch.Grant{}, err
 	}
-	granted.Profile = toProfile(*config)
-	return granted, nil
+	var err error
+	granted.Profile, err = toProfile(*config)
+	return granted, err
 }
 
 // checkConfig returns an error if the configuration is empty or belongs to
@@ -162,96 +163,17 @@ func refusalFault(authorization launch.Authorization, verdict cloudapi.Authoriza
 	})
 }
 
-func toProfile(config cloudapi.ProfileConfig) launch.Profile {
-	return launch.Profile{
-		ID: config.ProfileId, Name: config.Name, BrowserVersion: int(config.BrowserVersion), Persist: config.Persist,
-		Criteria: launch.Criteria{
-			OS: stringValue(config.Os), OSVersion: stringValue(config.OsVersion), WindowsVersion: stringValue(config.WindowsVersion), OSArch: stringValue(config.OsArch),
-			Model: stringValue(config.Model), Renderer: stringValue(config.Renderer), GPUName: stringValue(config.GpuName),
-		},
-		Settings: launch.Settings{
-			UserAgent:         config.UserAgent,
-			Locale:            config.Locale,
-			TimezoneID:        config.TimezoneId,
-			ColorScheme:       (*string)(config.ColorScheme),
-			Viewport:          size(config.Viewport),
-			Screen:            size(config.Screen),
-			DeviceScaleFactor: config.DeviceScaleFactor,
-			IsMobile:          config.IsMobile,
-			HasTouch:          config.HasTouch,
-			Geolocation:       geolocation(config.Geolocation),
-			Permissions:       toStrings(config.Permissions),
-			ExtraHTTPHeaders:  config.ExtraHTTPHeaders,
-			IgnoreHTTPSErrors: config.IgnoreHTTPSErrors,
-			Proxy:             proxy(config.Proxy),
-			Args:              config.Args,
-			StartURLs:         config.StartUrls,
-			Record:            record(config.Record),
-			Limits:            launch.LimitChanges{Idle: seconds(config.IdleTimeoutSeconds), Max: seconds(config.MaxDurationSeconds)},
-			CACertificates:    config.CaCertificates,
-
-			ClientCertificates: clientCertificates(config.ClientCertificates),
-
-			Metadata: config.Metadata,
-		},
+func toProfile(config cloudapi.ProfileConfig) (launch.Profile, error) {
+	profile := launch.Profile{ID: config.ProfileId, Name: config.Name, BrowserVersion: int(config.BrowserVersion), Persist: config.Persist}
+	var err error
+	if profile.Criteria, err = settings.Convert[bundle.Criteria](config); err != nil {
+		return launch.Profile{}, err
 	}
-}
-
-func seconds(s *int32) *time.Duration {
-	if s == nil {
-		return nil
+	if profile.Settings, err = settings.Convert[launch.Settings](config); err != nil {
+		return launch.Profile{}, err
 	}
-	return new(time.Duration(*s) * time.Second)
-}
-
-func size(s *sharedapi.SizeOrNull) *browser.Size {
-	if s == nil {
-		return nil
+	if config.Proxy != nil && config.Proxy.Password != nil {
+		profile.Settings.Proxy.Password = *config.Proxy.Password
 	}
-	return &browser.Size{Width: int(s.Width), Height: int(s.Height)}
-}
-
-func geolocation(g *sharedapi.Geolocation) *browser.Geolocation {
-	if g == nil {
-		return nil
-	}
-	position := browser.Geolocation{Latitude: g.Latitude, Longitude: g.Longitude}
-	if g.Accuracy != nil {
-		position.Accuracy = *g.Accuracy
-	}
-	return &position
-}
-
-func clientCertificates(list cloudapi.LaunchClientCertificates) (inputs []certs.ClientInput) {
-	for _, client := range list {
-		inputs = append(inputs, certs.ClientInput{Origin: client.Origin, Cert: client.Cert, Key: client.Key})
-	}
-	return inputs
-}
-
-func proxy(p *cloudapi.LaunchProxy) *launch.Proxy {
-	if p == nil {
-		return nil
-	}
-	return &launch.Proxy{Server: p.Server, Bypass: stringValue(p.Bypass), Username: stringValue(p.Username), Password: stringValue(p.Password)}
-}
-
-// stringValue returns the string, or "" for nil.
-func stringValue[T ~string](s *T) string {
-	if s == nil {
-		return ""
-	}
-	return string(*s)
-}
-
-func record(parts sharedapi.RecordedParts) *launch.Record {
-	return new(launch.NewRecord(toStrings(parts)))
-}
-
-func toStrings[T ~string](in []T) []string {
-	out := make([]string, len(in))
-	for i, v := range in {
-		out[i] = string(v)
-	}
-	return out
+	return profile, nil
 }

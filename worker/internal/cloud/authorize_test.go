@@ -17,7 +17,7 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -51,12 +51,16 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 		t.Error("the slot is missing")
 	}
 	want := launch.Profile{ID: profile, Name: "Checkout", BrowserVersion: 156, Persist: true, Settings: launch.Settings{
-		Locale: &locale, Viewport: &browser.Size{Width: 800, Height: 600},
-		Geolocation: &browser.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"},
-		ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{}, Record: &launch.Record{Events: true, Frames: true}, CACertificates: []string{"PEM"},
 		ClientCertificates: []certs.ClientInput{{Origin: "https://a.example", Cert: "C", Key: "K"}},
-		Proxy:              &launch.Proxy{Server: "http://proxy.example:3128", Password: password}, Metadata: map[string]string{"team": "checkout"},
-		Limits: launch.LimitChanges{Idle: new(time.Minute), Max: new(time.Duration(0))},
+		Metadata:           map[string]string{"team": "checkout"},
+		Settings: settings.Settings{
+			IdleTimeoutSeconds: new(int32(60)), MaxDurationSeconds: new(int32(0)),
+			Emulation: settings.Emulation{Locale: locale, Viewport: &settings.Size{Width: 800, Height: 600}},
+			Options: settings.Options{
+				Geolocation: &settings.Geolocation{Latitude: 52.5, Longitude: 13.4}, Permissions: []string{"geolocation"}, ExtraHTTPHeaders: map[string]string{}, Args: []string{}, StartURLs: []string{},
+			},
+			Record: []string{"events", "frames"}, CACertificates: []string{"PEM"}, Proxy: &settings.Proxy{Server: "http://proxy.example:3128", Password: password},
+		},
 	}}
 	if diff := cmp.Diff(want, grant.Profile); diff != "" {
 		t.Errorf("profile (-want +got):\n%s", diff)

@@ -38,7 +38,7 @@ func TestProfile_ReadsLaunchConfiguration(t *testing.T) {
 	locale := "de-DE"
 	id := fake.Profile(156, func(c *cloudapi.ProfileConfig) { c.Locale = &locale })
 	found, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
-	if err != nil || found.ID != id || found.BrowserVersion != 156 || *found.Settings.Locale != locale {
+	if err != nil || found.ID != id || found.BrowserVersion != 156 || found.Settings.Locale != locale {
 		t.Errorf("read %+v, %v", found, err)
 	}
 }

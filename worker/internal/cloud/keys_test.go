@@ -10,8 +10,8 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/session/launch"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
@@ -81,7 +81,7 @@ func TestProfile_ReadsCriteria(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := launch.Criteria{OS: "windows", OSVersion: "10.0", WindowsVersion: "11", OSArch: "x86", Model: "m", Renderer: "r", GPUName: "g"}
+	want := bundle.Criteria{OS: "windows", OSVersion: "10.0", WindowsVersion: "11", OSArch: "x86", Model: "m", Renderer: "r", GPUName: "g"}
 	if grant.Profile.Criteria != want {
 		t.Errorf("criteria %+v, want %+v", grant.Profile.Criteria, want)
 	}

@@ -87,5 +87,5 @@ func (c *Client) Profile(ctx context.Context, key session.OrganizationKey, id uu
 	if err := checkConfig(answer.JSON200.Data, &id); err != nil {
 		return launch.Profile{}, err
 	}
-	return toProfile(answer.JSON200.Data), nil
+	return toProfile(answer.JSON200.Data)
 }

@@ -26,7 +26,7 @@ const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156
 func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 	spec := parsed[sharedapi.LaunchSpec](t, everySetting)
 	wantAllSet(t, spec)
-	draft := draftFromSpec(spec)
+	draft := must(draftFromSpec(spec))(t)
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, draft.Fields)
 	delete(want["proxy"].(map[string]any), "password")
 	delete(want, "filename") // only in the worker's API
@@ -42,12 +42,12 @@ func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 }
 
 func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
-	draft := draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting))
+	draft := must(draftFromSpec(parsed[sharedapi.LaunchSpec](t, everySetting)))(t)
 	draft.Record, draft.IdleTimeoutSeconds, draft.MaxDurationSeconds = []string{"video", "frames"}, new(int32(60)), new(int32(0)) // not part of a spec
 	draft.CACertificates = []string{"PEM"}
-	config := configFromProfile(profile.Config{
+	config := must(configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword,
-		ClientKeys: []certs.Client{{Origin: "https://a.example", Cert: "C", Key: "K"}}})
+		ClientKeys: []certs.Client{{Origin: "https://a.example", Cert: "C", Key: "K"}}}))(t)
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
@@ -62,7 +62,7 @@ func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 
 func TestProfileToAPI_ShowsCertificatesWithoutKeys(t *testing.T) {
 	expires := time.Date(2027, 11, 21, 10, 15, 0, 0, time.UTC)
-	shown := asJSON(t, profileToAPI(profile.Profile{ClientCertificates: []profile.ClientCertificate{{Origin: "https://a.example", Subject: "CN=robot", ExpiresAt: expires}}}))
+	shown := asJSON(t, must(profileToAPI(profile.Profile{ClientCertificates: []profile.ClientCertificate{{Origin: "https://a.example", Subject: "CN=robot", ExpiresAt: expires}}}))(t))
 	want := []any{map[string]any{"origin": "https://a.example", "subject": "CN=robot", "expiresAt": "2027-11-21T10:15:00Z"}}
 	if diff := cmp.Diff(want, shown["clientCertificates"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -71,8 +71,8 @@ func TestProfileToAPI_ShowsCertificatesWithoutKeys(t *testing.T) {
 
 func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 	for name, shown := range map[string]map[string]any{
-		"profile": asJSON(t, profileToAPI(profile.Profile{})),
-		"config":  asJSON(t, configFromProfile(profile.Config{})),
+		"profile": asJSON(t, must(profileToAPI(profile.Profile{}))(t)),
+		"config":  asJSON(t, must(configFromProfile(profile.Config{}))(t)),
 	} {
 		for _, field := range []string{"permissions", "args", "startUrls", "record", "caCertificates", "clientCertificates"} {
 			if !cmp.Equal(shown[field], []any{}) {
@@ -85,7 +85,7 @@ func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
 			}
 		}
 	}
-	if tags := asJSON(t, profileToAPI(profile.Profile{}))["tags"]; !cmp.Equal(tags, []any{}) {
+	if tags := asJSON(t, must(profileToAPI(profile.Profile{}))(t))["tags"]; !cmp.Equal(tags, []any{}) {
 		t.Errorf("tags is %v", tags)
 	}
 }
@@ -98,7 +98,7 @@ func TestDraftFromCreate_CopiesAllFields(t *testing.T) {
 	request.CaCertificates = &sharedapi.CaCertificates{"PEM"}
 	request.ClientCertificates = &sharedapi.ClientCertificates{{Origin: "O", Cert: new("C"), Key: new("K"), Pfx: new("F"), Passphrase: new("P")}}
 	wantAllSet(t, request)
-	draft := draftFromCreate(request)
+	draft := must(draftFromCreate(request))(t)
 	if diff := cmp.Diff([]certs.ClientInput{{Origin: "O", Cert: "C", Key: "K", PFX: "F", Passphrase: "P"}}, draft.ClientCertificates); diff != "" {
 		t.Errorf("client certificates (-want +got):\n%s", diff)
 	}
@@ -118,6 +118,17 @@ func wantAllSet(t *testing.T, v any) {
 		if value.Field(i).IsZero() {
 			t.Errorf("the test does not set the field %s", value.Type().Field(i).Name)
 		}
+	}
+}
+
+// must returns a function that returns the value, and fails the test for an error.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
 }
 

@@ -118,7 +118,10 @@ func (h License) launch(ctx context.Context, body cloudapi.AuthorizeRequest) (li
 			Field: "spec.browserVersion", Code: fault.Required, Message: "is required in a spec",
 		})
 	}
-	draft := draftFromSpec(*body.Spec)
+	draft, err := draftFromSpec(*body.Spec)
+	if err != nil {
+		return license.Request{}, err
+	}
 	req.NewProfile = func(ctx context.Context, tx *sqlx.Tx) (uuid.UUID, error) {
 		return h.Profiles.CreateEphemeral(ctx, tx, caller.OrgID, draft)
 	}
@@ -138,8 +141,8 @@ func (h License) config(ctx context.Context, orgID uuid.UUID, grant license.Gran
 			return nil, err
 		}
 	}
-	config := configFromProfile(found)
-	return &config, nil
+	config, err := configFromProfile(found)
+	return &config, err
 }
 
 // ListLicenseSessions implements the operation listLicenseSessions.

@@ -51,7 +51,11 @@ func (h Profiles) ListProfiles(ctx context.Context, r cloudapi.ListProfilesReque
 	}
 	list := cloudapi.ProfileList{Items: []cloudapi.Profile{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
-		list.Items = append(list.Items, profileToAPI(item))
+		shown, err := profileToAPI(item)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, shown)
 	}
 	return cloudapi.ListProfiles200JSONResponse{Success: true, Data: list}, nil
 }
@@ -59,14 +63,19 @@ func (h Profiles) ListProfiles(ctx context.Context, r cloudapi.ListProfilesReque
 // CreateProfile implements the operation createProfile.
 func (h Profiles) CreateProfile(ctx context.Context, r cloudapi.CreateProfileRequestObject) (cloudapi.CreateProfileResponseObject, error) {
 	caller := auth.CallerFrom(ctx)
-	created, err := h.Profiles.Create(ctx, caller.OrgID, caller.UserID, draftFromCreate(*r.Body))
+	draft, err := draftFromCreate(*r.Body)
 	if err != nil {
 		return nil, err
 	}
+	created, err := h.Profiles.Create(ctx, caller.OrgID, caller.UserID, draft)
+	if err != nil {
+		return nil, err
+	}
+	body, err := profileResponse(created)
 	return cloudapi.CreateProfile201JSONResponse{
-		Body:    profileResponse(created),
+		Body:    body,
 		Headers: cloudapi.CreateProfile201ResponseHeaders{ETag: etag(created), Location: profileLocation(created)},
-	}, nil
+	}, err
 }
 
 // GetProfile implements the operation getProfile.
@@ -75,9 +84,10 @@ func (h Profiles) GetProfile(ctx context.Context, r cloudapi.GetProfileRequestOb
 	if err != nil {
 		return nil, err
 	}
+	body, err := profileResponse(found)
 	return cloudapi.GetProfile200JSONResponse{
-		Body: profileResponse(found), Headers: cloudapi.GetProfile200ResponseHeaders{ETag: etag(found)},
-	}, nil
+		Body: body, Headers: cloudapi.GetProfile200ResponseHeaders{ETag: etag(found)},
+	}, err
 }
 
 // UpdateProfile implements the operation updateProfile.
@@ -86,9 +96,10 @@ func (h Profiles) UpdateProfile(ctx context.Context, r cloudapi.UpdateProfileReq
 	if err != nil {
 		return nil, err
 	}
+	body, err := profileResponse(updated)
 	return cloudapi.UpdateProfile200JSONResponse{
-		Body: profileResponse(updated), Headers: cloudapi.UpdateProfile200ResponseHeaders{ETag: etag(updated)},
-	}, nil
+		Body: body, Headers: cloudapi.UpdateProfile200ResponseHeaders{ETag: etag(updated)},
+	}, err
 }
 
 // DeleteProfile implements the operation deleteProfile.
@@ -108,10 +119,11 @@ func (h Profiles) DuplicateProfile(ctx context.Context, r cloudapi.DuplicateProf
 	if err != nil {
 		return nil, err
 	}
+	body, err := profileResponse(created)
 	return cloudapi.DuplicateProfile201JSONResponse{
-		Body:    profileResponse(created),
+		Body:    body,
 		Headers: cloudapi.DuplicateProfile201ResponseHeaders{ETag: etag(created), Location: profileLocation(created)},
-	}, nil
+	}, err
 }
 
 // GetProfileStats implements the operation getProfileStats.
@@ -146,11 +158,13 @@ func (h Profiles) GetProfileConfig(ctx context.Context, r cloudapi.GetProfileCon
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: configFromProfile(config)}, nil
+	shown, err := configFromProfile(config)
+	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: shown}, err
 }
 
-func profileResponse(p profile.Profile) cloudapi.ProfileResponse {
-	return cloudapi.ProfileResponse{Success: true, Data: profileToAPI(p)}
+func profileResponse(p profile.Profile) (cloudapi.ProfileResponse, error) {
+	shown, err := profileToAPI(p)
+	return cloudapi.ProfileResponse{Success: true, Data: shown}, err
 }
 
 func profileLocation(p profile.Profile) string { return "/v1/profiles/" + p.ID.String() }

@@ -163,7 +163,7 @@ func TestClientCertificates_RefusedWithTheirFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			draft := withClients(test.list...)
-			draft.TimezoneID = new("Mars/Base")
+			draft.TimezoneID = "Mars/Base"
 			want := []string{}
 			for _, field := range test.want {
 				want = append(want, "clientCertificates"+field)

@@ -19,6 +19,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // TestMain is also the program that decrypts keys of client certificates.
@@ -141,7 +142,7 @@ const hunter = "hunter2-Ünïcode"
 // withProxy returns a draft with a proxy and its password.
 func withProxy() Draft {
 	d := named("Proxied")
-	d.Proxy = &Proxy{Server: "http://proxy.example.com:3128", Bypass: new("localhost"), Username: new("robot")}
+	d.Proxy = &settings.Proxy{Server: "http://proxy.example.com:3128", Bypass: "localhost", Username: "robot"}
 	d.ProxyPassword = new(hunter)
 	return d
 }

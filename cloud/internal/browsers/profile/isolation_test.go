@@ -12,6 +12,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/platform/secret"
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // TestRowLevelSecurity_HoldsWithoutWhereClause removes the organization from the list
@@ -98,7 +99,7 @@ func TestUpdate_StaysWithinOrganization(t *testing.T) {
 func TestReencryptSecrets_UsesFirstKey(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"a", "b"} {
-		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: Settings{Proxy: &Proxy{Server: "http://proxy.test:3128", Username: new("u")}}},
+		f.create(Draft{Fields: Fields{Name: name, BrowserVersion: 156, Settings: settings.Settings{Proxy: &settings.Proxy{Server: "http://proxy.test:3128", Username: "u"}}},
 			ProxyPassword: new("pass-" + name)})
 	}
 	f.create(Draft{Fields: Fields{Name: "none", BrowserVersion: 156}})

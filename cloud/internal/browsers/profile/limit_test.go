@@ -98,7 +98,7 @@ func TestDuplicate_CopiesSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	if duplicate.Name != "Everything (copy)" || duplicate.Version != 1 || duplicate.LastUsedAt != nil || duplicate.ID == source.ID ||
-		!duplicate.CreatedAt.Equal(noon.Add(time.Hour)) || *duplicate.TimezoneID != *source.TimezoneID || duplicate.Proxy.Server != source.Proxy.Server {
+		!duplicate.CreatedAt.Equal(noon.Add(time.Hour)) || duplicate.TimezoneID != source.TimezoneID || duplicate.Proxy.Server != source.Proxy.Server {
 		t.Errorf("got %+v", duplicate)
 	}
 	if got := f.password(duplicate.ID); got == nil || *got != hunter {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // passwordChange is the effect of a patch on the proxy password.
@@ -42,7 +43,7 @@ func applyPatch(fields Fields, patch json.RawMessage) (Fields, passwordChange, e
 // patchProxy returns the proxy's document after the patch. A password belongs to its
 // server: it is cleared if the server changes or is removed, unless the patch contains
 // a new one.
-func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordChange, error) {
+func patchProxy(old *settings.Proxy, patch json.RawMessage) (json.RawMessage, passwordChange, error) {
 	var changes map[string]json.RawMessage
 	if err := json.Unmarshal(patch, &changes); err != nil {
 		return nil, passwordChange{}, fmt.Errorf("read the patch of the proxy: %w", err)
@@ -63,7 +64,7 @@ func patchProxy(old *Proxy, patch json.RawMessage) (json.RawMessage, passwordCha
 		return nil, passwordChange{}, err
 	}
 	merge(document, changes)
-	var proxy Proxy
+	var proxy settings.Proxy
 	if err := decode(document, &proxy); err != nil {
 		return nil, passwordChange{}, err
 	}

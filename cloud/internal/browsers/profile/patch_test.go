@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 func TestUpdate_MergesPatch(t *testing.T) {
@@ -18,9 +19,9 @@ func TestUpdate_MergesPatch(t *testing.T) {
 		want  func(p *Profile)
 	}{
 		"what is absent stays":       {`{"name":"New"}`, func(p *Profile) { p.Name = "New" }},
-		"null clears a setting":      {`{"timezoneId":null,"geolocation":null,"isMobile":null}`, func(p *Profile) { p.TimezoneID, p.Geolocation, p.IsMobile = nil, nil, nil }},
-		"null clears os":             {`{"os":null,"windowsVersion":null}`, func(p *Profile) { p.OS, p.WindowsVersion = nil, nil }},
-		"an object is replaced":      {`{"geolocation":{"latitude":1,"longitude":2}}`, func(p *Profile) { p.Geolocation = &Geolocation{Latitude: 1, Longitude: 2} }},
+		"null clears a setting":      {`{"timezoneId":null,"geolocation":null,"isMobile":null}`, func(p *Profile) { p.TimezoneID, p.Geolocation, p.IsMobile = "", nil, nil }},
+		"null clears os":             {`{"os":null,"windowsVersion":null}`, func(p *Profile) { p.OS, p.WindowsVersion = nil, "" }},
+		"an object is replaced":      {`{"geolocation":{"latitude":1,"longitude":2}}`, func(p *Profile) { p.Geolocation = &settings.Geolocation{Latitude: 1, Longitude: 2} }},
 		"lists are replaced":         {`{"tags":["z"],"args":[],"permissions":["midi"]}`, func(p *Profile) { p.Tags, p.Args, p.Permissions = []string{"z"}, nil, []string{"midi"} }},
 		"a recording is replaced":    {`{"record":["frames"]}`, func(p *Profile) { p.Record = []string{"frames"} }},
 		"a recording is turned off":  {`{"record":[]}`, func(p *Profile) { p.Record = nil }},
@@ -28,8 +29,8 @@ func TestUpdate_MergesPatch(t *testing.T) {
 		"an empty list empties":      {`{"tags":[]}`, func(p *Profile) { p.Tags = []string{} }},
 		"maps are replaced":          {`{"metadata":{"a":"b"},"extraHTTPHeaders":{}}`, func(p *Profile) { p.Metadata, p.ExtraHTTPHeaders = map[string]string{"a": "b"}, nil }},
 		"columns change too":         {`{"browserVersion":150,"os":"windows","notes":"","persist":false}`, func(p *Profile) { p.BrowserVersion, p.Notes, p.Persist = 150, "", false }},
-		"the proxy is merged":        {`{"proxy":{"username":"eve"}}`, func(p *Profile) { p.Proxy.Username = new("eve") }},
-		"null in the proxy clears":   {`{"proxy":{"bypass":null}}`, func(p *Profile) { p.Proxy.Bypass = nil }},
+		"the proxy is merged":        {`{"proxy":{"username":"eve"}}`, func(p *Profile) { p.Proxy.Username = "eve" }},
+		"null in the proxy clears":   {`{"proxy":{"bypass":null}}`, func(p *Profile) { p.Proxy.Bypass = "" }},
 		"null removes the proxy":     {`{"proxy":null}`, func(p *Profile) { p.Proxy, p.HasProxyPassword = nil, false }},
 		"a new server forgets":       {`{"proxy":{"server":"http://b:1"}}`, func(p *Profile) { p.Proxy.Server, p.HasProxyPassword = "http://b:1", false }},
 		"the same server does not":   {`{"proxy":{"server":"http://proxy.example.com:3128"}}`, func(*Profile) {}},

@@ -16,59 +16,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/settings"
 )
-
-// Settings are the emulation settings; nil is the browser's default. The JSON names are
-// those of the API. Settings contain no secrets.
-type Settings struct {
-	OSVersion         *string           `json:"osVersion,omitempty"`
-	WindowsVersion    *string           `json:"windowsVersion,omitempty"` // 7, 10 or 11
-	OSArch            *string           `json:"osArch,omitempty"`         // x86 or arm
-	Model             *string           `json:"model,omitempty"`
-	Renderer          *string           `json:"renderer,omitempty"` // descriptive only
-	GPUName           *string           `json:"gpuName,omitempty"`  // descriptive only
-	UserAgent         *string           `json:"userAgent,omitempty"`
-	Locale            *string           `json:"locale,omitempty"`      // BCP 47
-	TimezoneID        *string           `json:"timezoneId,omitempty"`  // IANA
-	ColorScheme       *string           `json:"colorScheme,omitempty"` // light, dark or no-preference
-	Viewport          *Size             `json:"viewport,omitempty"`
-	Screen            *Size             `json:"screen,omitempty"`
-	DeviceScaleFactor *float64          `json:"deviceScaleFactor,omitempty"` // device pixels per CSS pixel
-	IsMobile          *bool             `json:"isMobile,omitempty"`
-	HasTouch          *bool             `json:"hasTouch,omitempty"`
-	Geolocation       *Geolocation      `json:"geolocation,omitempty"`
-	Permissions       []string          `json:"permissions,omitempty"`
-	ExtraHTTPHeaders  map[string]string `json:"extraHTTPHeaders,omitempty"`
-	IgnoreHTTPSErrors *bool             `json:"ignoreHTTPSErrors,omitempty"`
-	Proxy             *Proxy            `json:"proxy,omitempty"`
-	Args              []string          `json:"args,omitempty"`
-	StartURLs         []string          `json:"startUrls,omitempty"`
-	Record            []string          `json:"record,omitempty"`         // what workers record: video, events, frames
-	CACertificates    []string          `json:"caCertificates,omitempty"` // PEM
-
-	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"` // 0: no limit; nil: that of the worker
-	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"` // likewise
-}
-
-// Size is in CSS pixels.
-type Size struct {
-	Height int32 `json:"height"`
-	Width  int32 `json:"width"`
-}
-
-// Geolocation is a position in degrees, with the accuracy in meters.
-type Geolocation struct {
-	Accuracy  *float64 `json:"accuracy,omitempty"`
-	Latitude  float64  `json:"latitude"`
-	Longitude float64  `json:"longitude"`
-}
-
-// Proxy is a proxy without its password.
-type Proxy struct {
-	Server   string  `json:"server"` // scheme://host:port
-	Bypass   *string `json:"bypass,omitempty"`
-	Username *string `json:"username,omitempty"`
-}
 
 // Fields are the fields that a caller may set, except for the proxy password and the client
 // certificates.
@@ -80,7 +29,7 @@ type Fields struct {
 	OS             *string           `json:"os,omitempty"`   // windows, macos, linux or android
 	Persist        bool              `json:"persist"`        // whether the browser's data is kept between launches
 	Metadata       map[string]string `json:"metadata"`
-	Settings
+	settings.Settings
 }
 
 // Draft is the input for a new profile.
@@ -90,20 +39,20 @@ type Draft struct {
 	ClientCertificates []certs.ClientInput // only for Create
 }
 
-// Profile is a profile as returned to callers.
+// Profile is a profile as returned to callers. The JSON names are those of the API.
 type Profile struct {
-	ID             uuid.UUID
-	OrganizationID uuid.UUID
+	ID             uuid.UUID `json:"id"`
+	OrganizationID uuid.UUID `json:"organizationId"`
 	Fields
-	HasProxyPassword   bool
-	ClientCertificates []ClientCertificate
-	Version            int64 // starts at 1 and increases with every change
-	Ephemeral          bool  // belongs to one launch
-	ActiveSessions     int
-	LastUsedAt         *time.Time
-	CreatedBy          *uuid.UUID
-	CreatedAt          time.Time
-	UpdatedAt          time.Time
+	HasProxyPassword   bool                `json:"-"`
+	ClientCertificates []ClientCertificate `json:"clientCertificates"`
+	Version            int64               `json:"version"`   // starts at 1 and increases with every change
+	Ephemeral          bool                `json:"ephemeral"` // belongs to one launch
+	ActiveSessions     int                 `json:"activeSessions"`
+	LastUsedAt         *time.Time          `json:"lastUsedAt"`
+	CreatedBy          *uuid.UUID          `json:"createdBy"`
+	CreatedAt          time.Time           `json:"createdAt"`
+	UpdatedAt          time.Time           `json:"updatedAt"`
 }
 
 // Config is the data that a worker needs to launch a profile.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // authority is the certificate of an authority.
@@ -33,17 +34,18 @@ func full() Draft {
 	d := withProxy()
 	d.Name, d.Notes, d.Tags = "Everything", "Notes", []string{"b", "a,\"{}"}
 	d.OS, d.Persist, d.Metadata = new("windows"), true, map[string]string{"team": "checkout"}
-	proxy := d.Proxy
-	d.Settings = Settings{
-		OSVersion: new("11"), WindowsVersion: new("11"), OSArch: new("x86"), Model: new("M"), Renderer: new("R"),
-		GPUName: new("G"), UserAgent: new("UA"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"),
-		ColorScheme: new("dark"), Viewport: &Size{Width: 800, Height: 600}, Screen: &Size{Width: 800, Height: 600},
-		DeviceScaleFactor: new(1.25), IsMobile: new(false), HasTouch: new(true),
-		Geolocation: &Geolocation{Latitude: 52.52, Longitude: 13.405, Accuracy: new(50.0)},
-		Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-Test": "1"},
-		IgnoreHTTPSErrors: new(true), Proxy: proxy, Args: []string{"--mute-audio"}, StartURLs: []string{"https://example.com/"},
-		Record: []string{"video", "events"}, CACertificates: []string{authority},
+	d.Identity = settings.Identity{OSVersion: "11", WindowsVersion: "11", OSArch: "x86", Model: "M", Renderer: "R", GPUName: "G"}
+	d.Emulation = settings.Emulation{
+		UserAgent: "UA", Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
+		Viewport: &settings.Size{Width: 800, Height: 600}, Screen: &settings.Size{Width: 800, Height: 600},
+		DeviceScaleFactor: 1.25, IsMobile: new(false), HasTouch: new(true),
 	}
+	d.Options = settings.Options{
+		Geolocation: &settings.Geolocation{Latitude: 52.52, Longitude: 13.405, Accuracy: new(50.0)},
+		Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-Test": "1"},
+		IgnoreHTTPSErrors: new(true), Args: []string{"--mute-audio"}, StartURLs: []string{"https://example.com/"},
+	}
+	d.Record, d.CACertificates = []string{"video", "events"}, []string{authority}
 	return d
 }
 

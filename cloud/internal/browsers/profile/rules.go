@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/proxyaddr"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
 )
 
@@ -20,11 +21,11 @@ func (f *Fields) check(prefix string, found ...fault.Detail) error {
 	refuse := func(field, message string, received any) {
 		found = append(found, fault.Detail{Field: prefix + field, Code: fault.Custom, Message: message, Received: received})
 	}
-	if f.WindowsVersion != nil && (f.OS == nil || *f.OS != "windows") {
-		refuse("windowsVersion", "requires os windows", *f.WindowsVersion)
+	if f.WindowsVersion != "" && (f.OS == nil || *f.OS != "windows") {
+		refuse("windowsVersion", "requires os windows", f.WindowsVersion)
 	}
-	if f.TimezoneID != nil && !knownTimezone(*f.TimezoneID) {
-		refuse("timezoneId", "is not a known IANA time zone", *f.TimezoneID)
+	if f.TimezoneID != "" && !knownTimezone(f.TimezoneID) {
+		refuse("timezoneId", "is not a known IANA time zone", f.TimezoneID)
 	}
 	if v, s := f.Viewport, f.Screen; v != nil && s != nil && (v.Width > s.Width || v.Height > s.Height) {
 		refuse("viewport", "must not be larger than the screen", v)
@@ -53,9 +54,9 @@ func (f *Fields) check(prefix string, found ...fault.Detail) error {
 	return nil
 }
 
-// knownTimezone refuses the two names that have a special meaning in Go.
+// knownTimezone refuses the name that has a special meaning in Go.
 func knownTimezone(name string) bool {
-	if name == "" || name == "Local" {
+	if name == "Local" {
 		return false
 	}
 	_, err := time.LoadLocation(name)
@@ -108,18 +109,14 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-func checkProxy(p *Proxy, refuse func(field, message string, received any)) {
+func checkProxy(p *settings.Proxy, refuse func(field, message string, received any)) {
 	if p == nil {
 		return
 	}
-	username := ""
-	if p.Username != nil {
-		username = *p.Username
-	}
-	for _, problem := range proxyaddr.Check(p.Server, username, "") {
+	for _, problem := range proxyaddr.Check(p.Server, p.Username, "") {
 		received := p.Server
 		if problem.Field == "username" {
-			received = username
+			received = p.Username
 		}
 		refuse("proxy."+problem.Field, problem.Message, received)
 	}

@@ -7,17 +7,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 func TestCheck_ReportsAllErrors(t *testing.T) {
-	f := Fields{OS: new("linux"), Settings: Settings{
-		WindowsVersion: new("11"), TimezoneID: new("Mars/Base"),
-		Viewport: &Size{Width: 800, Height: 601}, Screen: &Size{Width: 800, Height: 600},
-		Args:      []string{"--mute-audio", "--no-sandbox", "--remote-debugging-port=1"},
-		StartURLs: []string{"https://example.com", "http://", "about:version"}, CACertificates: []string{authority, "text", ""},
-		ExtraHTTPHeaders: map[string]string{"X-Fine": "1", "x y": "1", "Host": "1", "content-length": "1", "Connection": "1",
-			"X-Twice": "1", "x-twice": "1", "": "1"},
-		Proxy: &Proxy{Server: "http://proxy:99999"},
+	f := Fields{OS: new("linux"), Settings: settings.Settings{
+		Identity: settings.Identity{WindowsVersion: "11"},
+		Emulation: settings.Emulation{
+			TimezoneID: "Mars/Base", Viewport: &settings.Size{Width: 800, Height: 601}, Screen: &settings.Size{Width: 800, Height: 600},
+		},
+		Options: settings.Options{Args: []string{"--mute-audio", "--no-sandbox", "--remote-debugging-port=1"},
+			StartURLs: []string{"https://example.com", "http://", "about:version"},
+			ExtraHTTPHeaders: map[string]string{"X-Fine": "1", "x y": "1", "Host": "1", "content-length": "1", "Connection": "1",
+				"X-Twice": "1", "x-twice": "1", "": "1"}},
+		CACertificates: []string{authority, "text", ""}, Proxy: &settings.Proxy{Server: "http://proxy:99999"},
 	}}
 	want := []string{"windowsVersion", "timezoneId", "viewport", "args[1]", "args[2]", "startUrls[1]", "startUrls[2]", "caCertificates[1]", "caCertificates[2]",
 		"extraHTTPHeaders.", "extraHTTPHeaders.Connection", "extraHTTPHeaders.Host", "extraHTTPHeaders.content-length",
@@ -46,25 +49,25 @@ func TestCheck_AcceptsValidFields(t *testing.T) {
 		t.Error(err)
 	}
 	for _, zone := range []string{"UTC", "Asia/Tokyo", "America/Argentina/Buenos_Aires", "Etc/GMT+5"} {
-		f := Fields{Settings: Settings{TimezoneID: &zone}}
+		f := Fields{Settings: settings.Settings{Emulation: settings.Emulation{TimezoneID: zone}}}
 		if err := f.check(""); err != nil {
 			t.Errorf("%s: %v", zone, err)
 		}
 	}
-	for _, zone := range []string{"Local", "", "Europe", "berlin", "../etc/passwd"} {
-		f := Fields{Settings: Settings{TimezoneID: &zone}}
+	for _, zone := range []string{"Local", "Europe", "berlin", "../etc/passwd"} {
+		f := Fields{Settings: settings.Settings{Emulation: settings.Emulation{TimezoneID: zone}}}
 		if err := f.check(""); err == nil {
 			t.Errorf("%q was accepted", zone)
 		}
 	}
 	for _, server := range []string{"http://a", "socks5://a:1080", "https://[::1]:8080", "http://10.0.0.1:80"} {
-		f := Fields{Settings: Settings{Proxy: &Proxy{Server: server}}}
+		f := Fields{Settings: settings.Settings{Proxy: &settings.Proxy{Server: server}}}
 		if err := f.check(""); err != nil {
 			t.Errorf("%s: %v", server, err)
 		}
 	}
 	for _, server := range []string{"http://:80", "http://a:", "http://a:0", "http://a:b", "http://[::1"} {
-		f := Fields{Settings: Settings{Proxy: &Proxy{Server: server}}}
+		f := Fields{Settings: settings.Settings{Proxy: &settings.Proxy{Server: server}}}
 		if err := f.check(""); err == nil {
 			t.Errorf("%q was accepted", server)
 		}
@@ -72,7 +75,7 @@ func TestCheck_AcceptsValidFields(t *testing.T) {
 }
 
 func TestCheck_RefusesAndTruncatesLongHeaderName(t *testing.T) {
-	f := Fields{Settings: Settings{ExtraHTTPHeaders: map[string]string{strings.Repeat("a", maxHeaderName): "1"}}}
+	f := Fields{Settings: settings.Settings{Options: settings.Options{ExtraHTTPHeaders: map[string]string{strings.Repeat("a", maxHeaderName): "1"}}}}
 	if err := f.check(""); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
@@ -33,7 +34,7 @@ func newRealTestServer(t testing.TB) (w *testServer, b *browser.Browser, person 
 	t.Cleanup(site.Close)
 	launcher := browsertest.NewLauncher(t)
 	start := func(launchID, address string) *browser.Browser {
-		return launcher(browser.Spec{LaunchID: launchID, Headless: true, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
+		return launcher(browser.Spec{LaunchID: launchID, Headless: true, Emulation: settings.Emulation{Screen: &settings.Size{Width: 1280, Height: 800}}, Options: settings.Options{StartURLs: []string{address}}})
 	}
 	b = start(launch, site.URL+"/")
 	w = newTestServer(t, "")

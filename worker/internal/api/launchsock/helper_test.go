@@ -23,6 +23,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/api/launchsock"
@@ -62,9 +63,9 @@ type fixture struct {
 type directEgress struct{}
 
 func (directEgress) Open(context.Context) (launch.Egress, error)             { return directEgress{}, nil }
-func (directEgress) Check(context.Context, launch.Proxy) error               { return io.ErrUnexpectedEOF }
+func (directEgress) Check(context.Context, settings.Proxy) error             { return io.ErrUnexpectedEOF }
 func (directEgress) Address() string                                         { return "" }
-func (directEgress) SetUpstream(*launch.Proxy) error                         { return nil }
+func (directEgress) SetUpstream(*settings.Proxy) error                       { return nil }
 func (directEgress) MoveTo(net.Listener)                                     {}
 func (directEgress) OpenContextProxy(string, string) (string, func(), error) { return "", nil, nil }
 func (directEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
@@ -162,7 +163,7 @@ func parse(body []byte) (launch.Request, error) {
 		ProfileID: asked.ProfileID, Headless: asked.Browser.Headless == nil || *asked.Browser.Headless, KeepAlive: asked.Browser.KeepAlive,
 		Timeout: 20 * time.Second,
 	}
-	request.Override.Limits.Idle = new(time.Duration(asked.Browser.IdleMs) * time.Millisecond)
+	request.DefaultIdle = time.Duration(asked.Browser.IdleMs) * time.Millisecond
 	return request, nil
 }
 

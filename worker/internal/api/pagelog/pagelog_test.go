@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/api/pagelog"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
@@ -65,7 +66,7 @@ func openLog(t *testing.T, b *browser.Browser) *pagelog.Log {
 }
 
 func TestLog_HasMessagesFromBeforeAndAfter(t *testing.T) {
-	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "noisy", Headless: true, StartURLs: []string{}})
+	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "noisy", Headless: true, Options: settings.Options{StartURLs: []string{}}})
 	site := newSite(t)
 	tab := browsertest.OpenTab(t, b, site+"/noisy")
 	tab.WaitFor("the scripts", "document.readyState", "complete")
@@ -110,7 +111,7 @@ func matches(got, want pagelog.Entry) bool {
 }
 
 func TestLog_DropsOldestEntries(t *testing.T) {
-	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "flood", Headless: true, StartURLs: []string{}})
+	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "flood", Headless: true, Options: settings.Options{StartURLs: []string{}}})
 	tab := browsertest.OpenTab(t, b, newSite(t)+"/quiet")
 	log := openLog(t, b)
 	tab.Eval(fmt.Sprintf("for (let i = 1; i <= %d; i++) console.log(String(i))", pagelog.MaxEntries+500))

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/pageapi"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 )
 
@@ -25,12 +25,19 @@ func (s *Server) ListBundles(ctx context.Context, r workerapi.ListBundlesRequest
 	if err != nil {
 		return nil, err
 	}
-	p := r.Params
-	sortBy := valueOr(p.SortBy, workerapi.Filename)
-	found := s.Bundles.List(bundleFilter(p), installed, pageapi.Request(p.Page, p.Limit, string(sortBy), p.SortOrder))
-	items := []workerapi.Bundle{}
-	for _, b := range found.Items {
-		items = append(items, bundleToAPI(b))
+	filter, err := settings.Convert[bundle.Filter](r.Params)
+	if err != nil {
+		return nil, err
+	}
+	filter.BrowserVersion = int(valueOr(r.Params.BrowserVersion, 0))
+	sortBy := valueOr(r.Params.SortBy, workerapi.Filename)
+	found := s.Bundles.List(filter, installed, pageapi.Request(r.Params.Page, r.Params.Limit, string(sortBy), r.Params.SortOrder))
+	items, err := settings.Convert[[]workerapi.Bundle](found.Items)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range found.Items {
+		items[i].IsMobile, items[i].HasTouch = new(settings.Enabled(b.IsMobile)), new(settings.Enabled(b.HasTouch))
 	}
 	return workerapi.ListBundles200JSONResponse{Success: true, Data: workerapi.BundleList{
 		Items: items, Pagination: pageapi.Pagination(found),
@@ -50,15 +57,10 @@ func (s *Server) ListAndroidModels(ctx context.Context, r workerapi.ListAndroidM
 			Constraint: map[string]any{"availableVersions": installed},
 		})
 	}
-	models := []workerapi.AndroidModel{}
-	for _, m := range s.Bundles.AndroidModels(version) {
-		models = append(models, workerapi.AndroidModel{
-			Model: m.Model, Name: m.Name, OsVersion: nonZero(m.OSVersion), Viewport: nullableSize(m.Viewport), DeviceScaleFactor: nonZero(m.DeviceScaleFactor),
-		})
-	}
+	models, err := settings.Convert[[]workerapi.AndroidModel](s.Bundles.AndroidModels(version))
 	return workerapi.ListAndroidModels200JSONResponse{Success: true, Data: workerapi.AndroidModels{
 		BrowserVersion: r.Params.BrowserVersion, Models: models,
-	}}, nil
+	}}, err
 }
 
 // installedVersions returns the major versions on this machine, newest first.
@@ -74,40 +76,6 @@ func (s *Server) installedVersions(ctx context.Context) ([]int, error) {
 	return slices.Compact(majors), nil
 }
 
-func bundleFilter(p workerapi.ListBundlesParams) bundle.Filter {
-	return bundle.Filter{Filename: valueOr(p.Filename, ""), Criteria: bundle.Criteria{
-		BrowserVersion: int(valueOr(p.BrowserVersion, 0)),
-		OS:             string(valueOr(p.Os, "")),
-		OSVersion:      valueOr(p.OsVersion, ""),
-		WindowsVersion: string(valueOr(p.WindowsVersion, "")),
-		OSArch:         string(valueOr(p.OsArch, "")),
-		Renderer:       valueOr(p.Renderer, ""),
-		Model:          valueOr(p.Model, ""),
-		GPUName:        valueOr(p.GpuName, ""),
-	}}
-}
-
-func bundleToAPI(b bundle.Bundle) workerapi.Bundle {
-	return workerapi.Bundle{
-		Filename:          b.Filename,
-		Name:              b.Name,
-		BrowserVersion:    int32(b.BrowserVersion),
-		Os:                (*sharedapi.OperatingSystem)(nonZero(b.OS)),
-		OsVersion:         nonZero(b.OSVersion),
-		WindowsVersion:    (*sharedapi.WindowsVersion)(nonZero(b.WindowsVersion)),
-		OsArch:            (*sharedapi.OsArch)(nonZero(b.OSArch)),
-		Renderer:          nonZero(b.Renderer),
-		GpuName:           nonZero(b.GPUName),
-		Model:             nonZero(b.Model),
-		UserAgent:         nonZero(b.UserAgent),
-		Viewport:          nullableSize(b.Viewport),
-		Screen:            nullableSize(b.Screen),
-		DeviceScaleFactor: nonZero(b.DeviceScaleFactor),
-		IsMobile:          new(b.IsMobile),
-		HasTouch:          new(b.HasTouch),
-	}
-}
-
 // nonZero returns a pointer to v, or nil if v is zero, which means not set.
 func nonZero[T comparable](v T) *T {
 	var zero T
@@ -115,11 +83,4 @@ func nonZero[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-func nullableSize(s *bundle.Size) *sharedapi.SizeOrNull {
-	if s == nil {
-		return nil
-	}
-	return &sharedapi.SizeOrNull{Width: int32(s.Width), Height: int32(s.Height)}
 }

@@ -1,15 +1,15 @@
 package rest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/certs"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -24,127 +24,49 @@ func valueOr[T any](p *T, byDefault T) T {
 
 // LaunchRequest converts the body of a launch request, which was validated against
 // the API document.
-func LaunchRequest(body workerapi.LaunchProfileRequest) (launch.Request, error) {
-	settings := valueOr(body.Browser, workerapi.BrowserSettings{})
-	request := launch.Request{
+func LaunchRequest(body workerapi.LaunchProfileRequest) (request launch.Request, err error) {
+	options := valueOr(body.Browser, workerapi.BrowserSettings{})
+	request = launch.Request{
 		ProfileID:   body.ProfileId,
-		Name:        valueOr(settings.Name, ""),
-		Headless:    valueOr(settings.Headless, true),
-		Override:    overrides(settings),
-		Engine:      browser.Engine(valueOr(settings.Engine, "")),
-		Extensions:  valueOr(settings.Extensions, nil),
-		Timeout:     time.Duration(valueOr(settings.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
-		KeepAlive:   valueOr(settings.KeepAlive, false),
-		ReadOnly:    valueOr(settings.ReadOnly, false),
-		KeepFiles:   valueOr(settings.KeepFiles, false),
-		CollectLogs: valueOr(settings.Logs, false),
+		Name:        valueOr(options.Name, ""),
+		Headless:    valueOr(options.Headless, true),
+		Engine:      browser.Engine(valueOr(options.Engine, "")),
+		Extensions:  valueOr(options.Extensions, nil),
+		Timeout:     time.Duration(valueOr(options.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
+		KeepAlive:   valueOr(options.KeepAlive, false),
+		ReadOnly:    valueOr(options.ReadOnly, false),
+		KeepFiles:   valueOr(options.KeepFiles, false),
+		CollectLogs: valueOr(options.Logs, false),
 		Wait:        time.Duration(valueOr(body.WaitSeconds, 0)) * time.Second,
 	}
-	if body.Spec != nil {
-		request.Spec = &launch.Spec{
-			BrowserVersion: int(valueOr(body.Spec.BrowserVersion, 0)), Criteria: criteria(body.Spec), Body: body.Spec,
+	if options.State != nil {
+		if request.State, err = settings.Convert[*storagestate.State](options.State); err != nil {
+			return launch.Request{}, err
 		}
+		options.State = nil // it can be large
 	}
-	if settings.State != nil {
-		var err error
-		if request.State, err = storageState(*settings.State); err != nil {
+	if request.Override, err = settings.Convert[launch.Settings](options); err != nil {
+		return launch.Request{}, err
+	}
+	if body.Spec != nil {
+		request.Spec = &launch.Spec{BrowserVersion: int(valueOr(body.Spec.BrowserVersion, 0)), Filename: valueOr(body.Spec.Filename, ""), Body: body.Spec}
+		if request.Spec.Criteria, err = settings.Convert[bundle.Criteria](body.Spec); err != nil {
 			return launch.Request{}, err
 		}
 	}
-	switch override := bytes.TrimSpace(body.ProxyOverride); {
-	case len(override) == 0:
-	case bytes.Equal(override, []byte("null")):
-		request.Direct = true
-	default:
-		var proxy sharedapi.ProxySettings
-		if err := json.Unmarshal(override, &proxy); err != nil {
+	var proxy *sharedapi.ProxySettings
+	if len(body.ProxyOverride) > 0 {
+		if err := json.Unmarshal(body.ProxyOverride, &proxy); err != nil {
 			return launch.Request{}, fmt.Errorf("decode proxyOverride: %w", err)
 		}
-		request.Override.Proxy = &launch.Proxy{
+		request.Direct = proxy == nil
+	}
+	if proxy != nil {
+		request.Override.Proxy = &settings.Proxy{
 			Server: proxy.Server, Bypass: valueOr(proxy.Bypass, ""), Username: valueOr(proxy.Username, ""), Password: valueOr(proxy.Password, ""),
 		}
 	}
 	return request, nil
-}
-
-// storageState converts a state, which has the same JSON format in both types.
-func storageState(of workerapi.StorageState) (*storagestate.State, error) {
-	raw, err := json.Marshal(of)
-	if err != nil {
-		return nil, fmt.Errorf("encode state: %w", err)
-	}
-	state := new(storagestate.State)
-	if err := json.Unmarshal(raw, state); err != nil {
-		return nil, fmt.Errorf("decode state: %w", err)
-	}
-	return state, nil
-}
-
-func criteria(spec *sharedapi.LaunchSpec) launch.Criteria {
-	return launch.Criteria{
-		Filename: valueOr(spec.Filename, ""),
-		OS:       string(valueOr(spec.Os, "")), OSVersion: valueOr(spec.OsVersion, ""), WindowsVersion: string(valueOr(spec.WindowsVersion, "")),
-		OSArch: string(valueOr(spec.OsArch, "")), Model: valueOr(spec.Model, ""), Renderer: valueOr(spec.Renderer, ""), GPUName: valueOr(spec.GpuName, ""),
-	}
-}
-
-func overrides(b workerapi.BrowserSettings) launch.Settings {
-	settings := launch.Settings{
-		UserAgent:         b.UserAgent,
-		Locale:            b.Locale,
-		TimezoneID:        b.TimezoneId,
-		ColorScheme:       (*string)(b.ColorScheme),
-		Viewport:          size(b.Viewport),
-		Screen:            size(b.Screen),
-		DeviceScaleFactor: b.DeviceScaleFactor,
-		Args:              valueOr(b.Args, nil),
-		StartURLs:         valueOr(b.StartUrls, nil),
-		Record:            record(b.Record),
-		Limits:            limitChanges(b.IdleTimeoutSeconds, b.MaxDurationSeconds, b.ConnectTimeoutSeconds),
-		CACertificates:    valueOr(b.CaCertificates, nil),
-	}
-	if b.ClientCertificates != nil {
-		settings.ClientCertificates = []certs.ClientInput{}
-		for _, entry := range *b.ClientCertificates {
-			settings.ClientCertificates = append(settings.ClientCertificates, certs.ClientInput{
-				Origin: entry.Origin, Cert: valueOr(entry.Cert, ""), Key: valueOr(entry.Key, ""),
-				PFX: valueOr(entry.Pfx, ""), Passphrase: valueOr(entry.Passphrase, ""),
-			})
-		}
-	}
-	if b.Geolocation != nil {
-		settings.Geolocation = &browser.Geolocation{
-			Latitude: b.Geolocation.Latitude, Longitude: b.Geolocation.Longitude, Accuracy: valueOr(b.Geolocation.Accuracy, 0),
-		}
-	}
-	if b.Permissions != nil {
-		settings.Permissions = []string{}
-		for _, permission := range *b.Permissions {
-			settings.Permissions = append(settings.Permissions, string(permission))
-		}
-	}
-	if b.Metadata != nil {
-		settings.Metadata = *b.Metadata
-	}
-	return settings
-}
-
-// limitChanges converts limits in seconds.
-func limitChanges(idle, most, connect *int32) launch.LimitChanges {
-	convert := func(seconds *int32) *time.Duration {
-		if seconds == nil {
-			return nil
-		}
-		return new(time.Duration(*seconds) * time.Second)
-	}
-	return launch.LimitChanges{Idle: convert(idle), Max: convert(most), Connect: convert(connect)}
-}
-
-func size(s *sharedapi.Size) *browser.Size {
-	if s == nil {
-		return nil
-	}
-	return &browser.Size{Width: int(s.Width), Height: int(s.Height)}
 }
 
 // sessionToAPI converts a session. Only a running session has URLs.

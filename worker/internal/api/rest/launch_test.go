@@ -13,7 +13,8 @@ import (
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
@@ -36,7 +37,7 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 		{"a spec with criteria", `{"spec":{"os":"android","model":"Pixel 9"}}`, func() launch.Request {
 			r := plain
 			system, model := sharedapi.OperatingSystem("android"), "Pixel 9"
-			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: launch.Criteria{OS: "android", Model: "Pixel 9"}, Body: &sharedapi.LaunchSpec{Os: &system, Model: &model}}
+			r.ProfileID, r.Spec = nil, &launch.Spec{Criteria: bundle.Criteria{OS: "android", Model: "Pixel 9"}, Body: &sharedapi.LaunchSpec{Os: &system, Model: &model}}
 			return r
 		}},
 		{"a spec with every criterion", `{"spec":{"filename":"pixel-9.json","browserVersion":156,"os":"android","osVersion":"14","windowsVersion":"11","osArch":"arm",
@@ -44,9 +45,9 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 			r := plain
 			system, release, arch := sharedapi.OperatingSystem("android"), sharedapi.WindowsVersion("11"), sharedapi.OsArch("arm")
 			r.ProfileID, r.Spec = nil, &launch.Spec{
-				BrowserVersion: 156,
-				Criteria: launch.Criteria{
-					Filename: "pixel-9.json", OS: "android", OSVersion: "14", WindowsVersion: "11", OSArch: "arm", Renderer: "R", Model: "M", GPUName: "G",
+				BrowserVersion: 156, Filename: "pixel-9.json",
+				Criteria: bundle.Criteria{
+					OS: "android", OSVersion: "14", WindowsVersion: "11", OSArch: "arm", Renderer: "R", Model: "M", GPUName: "G",
 				},
 				Body: &sharedapi.LaunchSpec{
 					Filename: new("pixel-9.json"), BrowserVersion: &version, Os: &system, OsVersion: new("14"), WindowsVersion: &release, OsArch: &arch,
@@ -69,7 +70,7 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 		}},
 		{"another proxy", `{"profileId":"` + profile + `","proxyOverride":{"server":"http://proxy.example:3128","username":"robot","password":"p"}}`, func() launch.Request {
 			r := plain
-			r.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Username: "robot", Password: "p"}
+			r.Override.Proxy = &settings.Proxy{Server: "http://proxy.example:3128", Username: "robot", Password: "p"}
 			return r
 		}},
 		{"every field overridden", `{"profileId":"` + profile + `","browser":{"headless":false,"args":["--lang=de"],"viewport":{"width":800,"height":600},
@@ -77,19 +78,27 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 			"geolocation":{"latitude":1,"longitude":2},"colorScheme":"dark","permissions":["camera"],"startUrls":["https://example.com/"],
 			"timeoutMs":5000,"maxDurationSeconds":60,"idleTimeoutSeconds":7,"connectTimeoutSeconds":0,"name":"Nightly","keepAlive":true,"caCertificates":["PEM"],"clientCertificates":[{"origin":"https://a.example","cert":"C","key":"K"},{"origin":"https://b.example","pfx":"AAAA","passphrase":"p"}],"metadata":{"a":"b"}}}`, func() launch.Request {
 			return launch.Request{ProfileID: &id, Timeout: 5 * time.Second, Name: "Nightly", KeepAlive: true, Override: launch.Settings{
-				Args: []string{"--lang=de"}, Viewport: &browser.Size{Width: 800, Height: 600}, Screen: &browser.Size{Width: 1600, Height: 1200},
-				DeviceScaleFactor: new(2.0), UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"),
-				Geolocation: &browser.Geolocation{Latitude: 1, Longitude: 2}, ColorScheme: new("dark"), Permissions: []string{"camera"},
-				StartURLs: []string{"https://example.com/"}, CACertificates: []string{"PEM"}, Metadata: map[string]string{"a": "b"},
+				Metadata: map[string]string{"a": "b"},
 				ClientCertificates: []certs.ClientInput{
 					{Origin: "https://a.example", Cert: "C", Key: "K"}, {Origin: "https://b.example", PFX: "AAAA", Passphrase: "p"},
 				},
-				Limits: launch.LimitChanges{Idle: new(7 * time.Second), Max: new(time.Minute), Connect: new(time.Duration(0))},
+				ConnectTimeoutSeconds: new(int32(0)),
+				Settings: settings.Settings{
+					IdleTimeoutSeconds: new(int32(7)), MaxDurationSeconds: new(int32(60)), CACertificates: []string{"PEM"},
+					Emulation: settings.Emulation{
+						Viewport: &settings.Size{Width: 800, Height: 600}, Screen: &settings.Size{Width: 1600, Height: 1200}, DeviceScaleFactor: 2,
+						UserAgent: "own", Locale: "fr-FR", TimezoneID: "Asia/Tokyo", ColorScheme: "dark",
+					},
+					Options: settings.Options{
+						Args: []string{"--lang=de"}, Geolocation: &settings.Geolocation{Latitude: 1, Longitude: 2}, Permissions: []string{"camera"},
+						StartURLs: []string{"https://example.com/"},
+					},
+				},
 			}}
 		}},
 		{"empty lists", `{"profileId":"` + profile + `","browser":{"args":[],"permissions":[],"startUrls":[],"clientCertificates":[]}}`, func() launch.Request {
 			r := plain
-			r.Override = launch.Settings{Args: []string{}, Permissions: []string{}, StartURLs: []string{}, ClientCertificates: []certs.ClientInput{}}
+			r.Override = launch.Settings{ClientCertificates: []certs.ClientInput{}, Settings: settings.Settings{Options: settings.Options{Args: []string{}, Permissions: []string{}, StartURLs: []string{}}}}
 			return r
 		}},
 	} {

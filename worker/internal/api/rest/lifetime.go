@@ -36,7 +36,7 @@ func (s *Server) updateBrowserLifetime(c echo.Context, v access.AuthorizedReques
 	if !ok {
 		return access.ErrUnknownBrowser
 	}
-	limits := limitChanges(body.IdleTimeoutSeconds, body.MaxDurationSeconds, body.ConnectTimeoutSeconds)
+	limits := launch.NewLimitChanges(body.IdleTimeoutSeconds, body.MaxDurationSeconds, body.ConnectTimeoutSeconds)
 	_, err = s.Launches.Update(running.Session.ID, launch.Update{Limits: limits})
 	switch {
 	case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):

@@ -4,25 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
-	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
-
-// record converts what a launch records; nil if the launch does not say it.
-func record(parts *sharedapi.RecordedParts) *launch.Record {
-	if parts == nil {
-		return nil
-	}
-	var names []string
-	for _, part := range *parts {
-		names = append(names, string(part))
-	}
-	return new(launch.NewRecord(names))
-}
 
 // RecordingOf returns the recording of a session; nil without one.
 func (s *Server) RecordingOf(of session.Session) *workerapi.Recording {

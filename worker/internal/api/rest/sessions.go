@@ -71,7 +71,7 @@ func (s *Server) GetBrowserSession(_ context.Context, r workerapi.GetBrowserSess
 // UpdateBrowserSession changes a running session.
 func (s *Server) UpdateBrowserSession(_ context.Context, r workerapi.UpdateBrowserSessionRequestObject) (workerapi.UpdateBrowserSessionResponseObject, error) {
 	update := launch.Update{
-		Limits: limitChanges(r.Body.IdleTimeoutSeconds, r.Body.MaxDurationSeconds, r.Body.ConnectTimeoutSeconds),
+		Limits: launch.NewLimitChanges(r.Body.IdleTimeoutSeconds, r.Body.MaxDurationSeconds, r.Body.ConnectTimeoutSeconds),
 		Name:   r.Body.Name, Metadata: valueOr(r.Body.Metadata, nil),
 	}
 	updated, err := s.Launches.Update(r.SessionId, update)

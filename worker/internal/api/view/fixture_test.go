@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/api/view"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -49,7 +50,7 @@ func newFixture(t *testing.T, headless bool, prefix string, changes ...func(*acc
 	t.Cleanup(site.Close)
 	launcher := browsertest.NewLauncher(t)
 	start := func(launchID, address string, headless bool) *browser.Browser {
-		return launcher(browser.Spec{LaunchID: launchID, Headless: headless, StartURLs: []string{address}, Screen: &browser.Size{Width: 1280, Height: 800}})
+		return launcher(browser.Spec{LaunchID: launchID, Headless: headless, Emulation: settings.Emulation{Screen: &settings.Size{Width: 1280, Height: 800}}, Options: settings.Options{StartURLs: []string{address}}})
 	}
 	s := &fixture{watched: start(launch, site.URL+"/", headless)}
 	b := access.Browser{

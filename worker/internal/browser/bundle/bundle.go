@@ -9,34 +9,21 @@ package bundle
 import (
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // Bundle is an identity preset. For a field with the zero value the browser keeps
-// its own value.
+// its own value. In UserAgent, {major} is replaced by the browser's major version; see For.
+// The JSON names are those of the API.
 type Bundle struct {
-	Filename          string // for example pixel-9.json; unique regardless of case
-	Name              string
-	BrowserVersion    int    // the major version; 0: any
-	OS                string // windows, macos, linux or android
-	OSVersion         string
-	WindowsVersion    string // 7, 10 or 11
-	OSArch            string // x86 or arm
-	Renderer          string // descriptive only
-	GPUName           string // descriptive only
-	Model             string // the device's own model name, for android
-	UserAgent         string // {major} is replaced by the browser's major version; see For
-	Viewport          *Size
-	Screen            *Size
-	DeviceScaleFactor float64
-	IsMobile          bool
-	HasTouch          bool
-	Locale            string // BCP 47
-	TimezoneID        string // IANA
-	ColorScheme       string // light, dark or no-preference
+	Filename       string `json:"filename"` // for example pixel-9.json; unique regardless of case
+	Name           string `json:"name"`
+	BrowserVersion int    `json:"browserVersion"` // the major version; 0: any
+	OS             string `json:"os,omitempty"`   // windows, macos, linux or android
+	settings.Identity
+	settings.Emulation
 }
-
-// Size is in CSS pixels.
-type Size struct{ Width, Height int }
 
 const majorPlaceholder = "{major}"
 

@@ -9,9 +9,16 @@ import (
 // versions and architectures must be equal. An OSVersion also matches more specific
 // versions (10 matches 10.0.19045). Other texts match as substrings, regardless of
 // case. Model matches the device's own model name and the bundle's name.
+// The JSON names are those of the API.
 type Criteria struct {
-	OS, OSVersion, WindowsVersion, OSArch, Renderer, Model, GPUName string
-	BrowserVersion                                                  int
+	OS             string `json:"os"`
+	OSVersion      string `json:"osVersion"`
+	WindowsVersion string `json:"windowsVersion"`
+	OSArch         string `json:"osArch"`
+	Renderer       string `json:"renderer"`
+	Model          string `json:"model"`
+	GPUName        string `json:"gpuName"`
+	BrowserVersion int    `json:"-"`
 }
 
 // Mismatch is a criterion that a bundle does not match.
@@ -70,6 +77,17 @@ func (c Criteria) match(b Bundle) (exact int, ok bool) {
 	return exact, ok
 }
 
+// String lists the criteria that are set, except the version, by their names in the API.
+func (c Criteria) String() string {
+	var set []string
+	for _, criterion := range c.compare(Bundle{}) {
+		if criterion.wanted != "" {
+			set = append(set, criterion.name+" "+criterion.wanted)
+		}
+	}
+	return strings.Join(set, ", ")
+}
+
 // Mismatches returns the criteria that a bundle does not match.
 func (c Criteria) Mismatches(b Bundle) []Mismatch {
 	var misfits []Mismatch
@@ -88,9 +106,9 @@ func (c Criteria) matchesVersion(b Bundle) bool {
 	return c.BrowserVersion == 0 || b.BrowserVersion == 0 || b.BrowserVersion == c.BrowserVersion
 }
 
-// namesIdentity reports whether the criteria describe an identity. A browser version
+// NameIdentity reports whether the criteria describe an identity. A browser version
 // alone does not.
-func (c Criteria) namesIdentity() bool {
+func (c Criteria) NameIdentity() bool {
 	c.BrowserVersion = 0
 	return c != Criteria{}
 }

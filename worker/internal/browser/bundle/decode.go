@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // These are the rules of profile settings in the API documents.
@@ -232,7 +233,7 @@ func (d *decoder) number(into *float64, least, most float64) fieldReader {
 	}
 }
 
-func (d *decoder) boolean(into *bool) fieldReader {
+func (d *decoder) boolean(into **bool) fieldReader {
 	return func(field string, raw []byte) {
 		if err := json.Unmarshal(raw, into); err != nil {
 			d.addError(field, "must be true or false")
@@ -240,9 +241,9 @@ func (d *decoder) boolean(into *bool) fieldReader {
 	}
 }
 
-func (d *decoder) size(into **Size) fieldReader {
+func (d *decoder) size(into **settings.Size) fieldReader {
 	return func(field string, raw []byte) {
-		var s Size
+		var s settings.Size
 		d.object(field, raw, map[string]fieldReader{
 			"width":  d.integer(&s.Width, 100, 10000),
 			"height": d.integer(&s.Height, 100, 10000),

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 )
 
@@ -31,8 +32,8 @@ func TestLoad_BuiltInBundlesAreConsistent(t *testing.T) {
 		if b.Name == "" || b.Renderer == "" || b.GPUName == "" || b.Screen == nil || b.DeviceScaleFactor == 0 {
 			t.Errorf("%s lacks required fields: %+v", b.Filename, b)
 		}
-		if mobile := b.OS == "android"; b.IsMobile != mobile || mobile != (b.Model != "") || mobile != (b.Viewport != nil) ||
-			mobile && (!b.HasTouch || b.Viewport.Width != b.Screen.Width || !strings.Contains(b.UserAgent, "(Linux; Android 10; K)")) {
+		if mobile := b.OS == "android"; settings.Enabled(b.IsMobile) != mobile || mobile != (b.Model != "") || mobile != (b.Viewport != nil) ||
+			mobile && (!settings.Enabled(b.HasTouch) || b.Viewport.Width != b.Screen.Width || !strings.Contains(b.UserAgent, "(Linux; Android 10; K)")) {
 			t.Errorf("%s is neither a device nor a desktop: %+v", b.Filename, b)
 		}
 	}
@@ -59,11 +60,14 @@ func TestLoad_AddsDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := bundle.Bundle{
-		Filename: "full.json", Name: "Full", BrowserVersion: 150, OS: "android", OSVersion: "14", OSArch: "arm", Renderer: "R", GPUName: "G",
-		Model: "M", UserAgent: "Agent 150 of 150", Viewport: &bundle.Size{Width: 400, Height: 700}, Screen: &bundle.Size{Width: 400, Height: 800},
-		DeviceScaleFactor: 2.5, IsMobile: true, HasTouch: true, Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
+		Filename: "full.json", Name: "Full", BrowserVersion: 150, OS: "android",
+		Identity: settings.Identity{OSVersion: "14", OSArch: "arm", Renderer: "R", GPUName: "G", Model: "M"},
+		Emulation: settings.Emulation{
+			UserAgent: "Agent 150 of 150", Viewport: &settings.Size{Width: 400, Height: 700}, Screen: &settings.Size{Width: 400, Height: 800},
+			DeviceScaleFactor: 2.5, IsMobile: new(true), HasTouch: new(true), Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
+		},
 	}
-	linked := bundle.Bundle{Filename: "linked.json", Name: "Linked", BrowserVersion: 150, OS: "windows", WindowsVersion: "7"}
+	linked := bundle.Bundle{Filename: "linked.json", Name: "Linked", BrowserVersion: 150, OS: "windows", Identity: settings.Identity{WindowsVersion: "7"}}
 	for _, want := range []bundle.Bundle{full, linked} {
 		got := set.List(bundle.Filter{Filename: want.Filename}, []int{150}, all).Items
 		if diff := cmp.Diff([]bundle.Bundle{want}, got); diff != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // Set is all bundles of a worker. It is immutable.
@@ -16,7 +17,7 @@ type Set struct {
 // Filter selects bundles for a list: by Criteria, and by the beginning of the
 // filename regardless of case.
 type Filter struct {
-	Filename string
+	Filename string `json:"filename"`
 	Criteria
 }
 
@@ -73,7 +74,7 @@ func (s *Set) Match(criteria Criteria) (Bundle, bool) {
 			best, most, found = b, exact, true
 		}
 	}
-	if !found || !criteria.namesIdentity() {
+	if !found || !criteria.NameIdentity() {
 		return Bundle{}, false
 	}
 	return best, true
@@ -97,13 +98,14 @@ func (s *Set) Filenames() []string {
 	return names
 }
 
-// Model is a device.
+// Model is a device. The JSON names are those of the API.
 type Model struct {
-	Model             string // the device's own model name
-	Name              string // display name
-	OSVersion         string // of Android
-	Viewport, Screen  *Size
-	DeviceScaleFactor float64
+	Model             string         `json:"model"` // the device's own model name
+	Name              string         `json:"name"`  // display name
+	OSVersion         string         `json:"osVersion,omitempty"`
+	Viewport          *settings.Size `json:"viewport"`
+	Screen            *settings.Size `json:"-"`
+	DeviceScaleFactor float64        `json:"deviceScaleFactor,omitempty"`
 }
 
 // AndroidModels returns the devices for a major version, sorted by name, or all

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/page"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 )
 
@@ -160,7 +161,7 @@ func TestAndroidModels_FiltersByVersion(t *testing.T) {
 		}
 	}
 	want := bundle.Model{Model: "SM-S921B", Name: "Samsung Galaxy S24", OSVersion: "14", DeviceScaleFactor: 3,
-		Viewport: &bundle.Size{Width: 360, Height: 652}, Screen: &bundle.Size{Width: 360, Height: 780}}
+		Viewport: &settings.Size{Width: 360, Height: 652}, Screen: &settings.Size{Width: 360, Height: 780}}
 	for _, m := range set.AndroidModels(150) {
 		if m.Model == want.Model {
 			if diff := cmp.Diff(want, m); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -65,7 +66,7 @@ func launch(t testing.TB, id, through string) *browser.Browser {
 	if err != nil || len(builds) == 0 {
 		t.Fatalf("no Chromium is installed (%v); this test needs one", err)
 	}
-	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: builds[0], Headless: true, ProxyServer: through, IgnoreHTTPSErrors: true})
+	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: builds[0], Headless: true, ProxyServer: through, Options: settings.Options{IgnoreHTTPSErrors: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -85,7 +86,11 @@ func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build browser.B
 	c := r.claim(t)
 	defer c.Release()
 	b, err := launcher.Launch(t.Context(), browser.Spec{
-		LaunchID: uuid.NewString(), Build: build, Headless: true, Data: c, StartURLs: []string{address + "/visited"},
+		LaunchID: uuid.NewString(),
+		Build:    build,
+		Headless: true,
+		Data:     c,
+		Options:  settings.Options{StartURLs: []string{address + "/visited"}},
 	})
 	if err != nil {
 		t.Fatal(err)

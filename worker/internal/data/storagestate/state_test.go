@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
@@ -135,7 +136,7 @@ func read(t *testing.T, b *browser.Browser, databases bool) storagestate.State {
 func TestState_MovesBetweenBrowsers(t *testing.T) {
 	launch := browsertest.NewLauncher(t)
 	s := newSite(t)
-	source := launch(browser.Spec{LaunchID: "from", Headless: true, StartURLs: []string{}})
+	source := launch(browser.Spec{LaunchID: "from", Headless: true, Options: settings.Options{StartURLs: []string{}}})
 	tab := browsertest.OpenTab(t, source, s.address+"/")
 	tab.Eval(fill)
 	want := tab.Eval(show)
@@ -160,7 +161,7 @@ func TestState_MovesBetweenBrowsers(t *testing.T) {
 	state := roundTrip(t, open)
 	requests := ""
 	target := launch(browser.Spec{
-		LaunchID: "to", Headless: true, StartURLs: []string{s.address + "/first"},
+		LaunchID: "to", Headless: true, Options: settings.Options{StartURLs: []string{s.address + "/first"}},
 		BeforeFirstPage: func(ctx context.Context, conn *cdp.Conn) error {
 			err := state.Write(ctx, conn, "state.")
 			requests = strings.Join(s.requests[before:], " ")
@@ -191,7 +192,7 @@ func withoutUnsupported(shown string) string {
 
 func TestWrite_NamesRefusedValues(t *testing.T) {
 	launch := browsertest.NewLauncher(t)
-	b := launch(browser.Spec{LaunchID: "refused", Headless: true, StartURLs: []string{}})
+	b := launch(browser.Spec{LaunchID: "refused", Headless: true, Options: settings.Options{StartURLs: []string{}}})
 	for name, test := range map[string]struct {
 		state storagestate.State
 		field string

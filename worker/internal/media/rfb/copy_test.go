@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
@@ -50,7 +51,7 @@ func newCopyFixture(t *testing.T, engine browser.Engine) *fixture {
 	}))
 	t.Cleanup(site.Close)
 	path := "/?" + strings.Replace(site.URL, "127.0.0.1", "localhost", 1) + "/"
-	b := browsertest.NewEngineLauncher(t, engine)(browser.Spec{LaunchID: "view", Headless: true, Screen: &browser.Size{Width: 800, Height: 600}, StartURLs: []string{site.URL + path}})
+	b := browsertest.NewEngineLauncher(t, engine)(browser.Spec{LaunchID: "view", Headless: true, Emulation: settings.Emulation{Screen: &settings.Size{Width: 800, Height: 600}}, Options: settings.Options{StartURLs: []string{site.URL + path}}})
 	s := &fixture{Browser: b, site: site.URL}
 	s.attach(t, path)
 	return s

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
@@ -47,7 +48,10 @@ func newFixture(t *testing.T, headless bool, path string) *fixture {
 	}))
 	t.Cleanup(site.Close)
 	b := browsertest.NewLauncher(t)(browser.Spec{
-		LaunchID: "view", Headless: headless, Screen: &browser.Size{Width: 800, Height: 600}, StartURLs: []string{site.URL + path},
+		LaunchID:  "view",
+		Headless:  headless,
+		Emulation: settings.Emulation{Screen: &settings.Size{Width: 800, Height: 600}},
+		Options:   settings.Options{StartURLs: []string{site.URL + path}},
 	})
 	s := &fixture{Browser: b, site: site.URL}
 	s.attach(t, path)

@@ -104,7 +104,7 @@ func TestIdleTimeout_EndsUnusedBrowser(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
 	const idle = time.Second
-	request.Override.Limits.Idle = new(idle)
+	request.Override.IdleTimeoutSeconds = new(int32(idle / time.Second))
 	used := r.launch(t, request)
 	running, _ := r.Running(used.LaunchID)
 	ctx, rest := context.WithCancel(t.Context())

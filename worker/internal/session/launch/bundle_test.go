@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -14,54 +16,49 @@ import (
 type testBundles struct{}
 
 var (
-	windows = launch.Bundle{
-		Bundle:   session.Bundle{Filename: "windows.json", Name: "Windows"},
-		Settings: launch.Settings{UserAgent: new("bundle"), Locale: new("bundle"), TimezoneID: new("Etc/UTC"), Permissions: []string{"camera"}},
+	windows = bundle.Bundle{
+		Filename: "windows.json", Name: "Windows", OS: "windows",
+		Emulation: settings.Emulation{UserAgent: "bundle", Locale: "bundle", TimezoneID: "Etc/UTC"},
 	}
-	haiku = launch.Bundle{Bundle: session.Bundle{Filename: "haiku.json", Name: "Haiku"}, BrowserVersion: 1}
+	haiku = bundle.Bundle{Filename: "haiku.json", Name: "Haiku", OS: "haiku", BrowserVersion: 1}
 )
 
-func (testBundles) Match(c launch.Criteria, version int) (launch.Bundle, bool) {
-	switch {
-	case c.Filename == "windows.json" && c.OS != "haiku", c.Filename == "" && c.OS == "windows":
-		return windows, version > 0
-	case c.Filename == "haiku.json", c.Filename == "" && c.OS == "haiku":
-		return haiku, version == 1
+func (testBundles) Match(c bundle.Criteria) (bundle.Bundle, bool) {
+	for _, b := range []bundle.Bundle{windows, haiku} {
+		if c.OS == b.OS && len(c.Mismatches(b)) == 0 {
+			return b, true
+		}
 	}
-	return launch.Bundle{}, false
+	return bundle.Bundle{}, false
 }
 
-func (testBundles) ByFilename(c launch.Criteria, version int) (launch.Bundle, []launch.Mismatch, bool) {
-	switch {
-	case c.Filename == "windows.json" && c.OS == "haiku":
-		return windows, []launch.Mismatch{{Criterion: "os", Has: "windows"}, {Criterion: "model"}}, true
-	case c.Filename == "windows.json":
-		return windows, nil, true
-	case c.Filename == "haiku.json":
-		return haiku, nil, true
-	}
-	return launch.Bundle{}, nil, false
+func (testBundles) ByFilename(filename string) (bundle.Bundle, bool) {
+	found, ok := map[string]bundle.Bundle{"windows.json": windows, "haiku.json": haiku}[filename]
+	return found, ok
 }
 
 func (testBundles) Filenames() []string { return []string{"haiku.json", "windows.json"} }
+
+func chosen(b bundle.Bundle) session.Bundle {
+	return session.Bundle{Filename: b.Filename, Name: b.Name}
+}
 
 func withBundles(o *launch.Options) { o.Bundles = testBundles{} }
 
 func TestBundle_FillsSettingsThatLaunchAndProfileLeaveUnset(t *testing.T) {
 	for _, tc := range []struct {
 		os, locale, userAgent, timezone string
-		permissions                     int
-	}{{"windows", "own", "profile", "Etc/UTC", 1}, {"beos", "own", "profile", "", 0}, {"", "own", "profile", "", 0}} {
+	}{{"windows", "own", "profile", "Etc/UTC"}, {"beos", "own", "profile", ""}, {"", "own", "profile", ""}} {
 		launcher := &recordingLauncher{}
 		r := newFixture(t, withBundles, func(o *launch.Options) { o.Launcher = launcher })
 		r.cloud.profile.Criteria.OS = tc.os
-		r.cloud.profile.Settings = launch.Settings{UserAgent: new("profile"), Locale: new("profile"), Permissions: []string{}}
+		r.cloud.profile.Settings = launch.Settings{Settings: settings.Settings{Emulation: settings.Emulation{UserAgent: "profile", Locale: "profile"}, Options: settings.Options{Permissions: []string{}}}}
 		request := byProfile()
-		request.Override.Locale = new("own")
+		request.Override.Locale = "own"
 		_, err := r.Launch(t.Context(), request)
 		assertKind(t, err, fault.Internal)
 		got := launcher.spec
-		if got.Locale != tc.locale || got.UserAgent != tc.userAgent || got.TimezoneID != tc.timezone || len(got.Permissions) != tc.permissions {
+		if got.Locale != tc.locale || got.UserAgent != tc.userAgent || got.TimezoneID != tc.timezone {
 			t.Errorf("%q: launched %+v", tc.os, got)
 		}
 	}
@@ -69,7 +66,7 @@ func TestBundle_FillsSettingsThatLaunchAndProfileLeaveUnset(t *testing.T) {
 
 func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 	r := newFixture(t, withBundles)
-	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "beos", OSArch: "arm", GPUName: "g"}}})
+	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: bundle.Criteria{OS: "beos", OSArch: "arm", GPUName: "g"}}})
 	want := []fault.Detail{{Field: "spec", Code: fault.Custom, Message: "no bundle of this worker matches os beos, osArch arm, gpuName g"}}
 	if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
@@ -77,25 +74,25 @@ func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 	if len(r.cloud.asked) > 0 {
 		t.Error("the cloud got a request")
 	}
-	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{OS: "windows"}}})
+	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: bundle.Criteria{OS: "windows"}}})
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{}})
 }
 
 func TestSpec_FilenameSelectsBundle(t *testing.T) {
 	r := newFixture(t, withBundles)
-	r.cloud.profile.Criteria = launch.Criteria{} // the cloud does not store the filename
-	got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "windows.json"}}})
-	if got.Bundle != windows.Bundle {
+	r.cloud.profile.Criteria = bundle.Criteria{} // the cloud does not store the filename
+	got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Filename: "windows.json"}})
+	if got.Bundle != chosen(windows) {
 		t.Errorf("the session has the bundle %+v", got.Bundle)
 	}
-	if listed, _ := r.Sessions.Get(got.ID); listed.Bundle != windows.Bundle {
+	if listed, _ := r.Sessions.Get(got.ID); listed.Bundle != chosen(windows) {
 		t.Errorf("the listed session has the bundle %+v", listed.Bundle)
 	}
-	r.cloud.profile.Criteria = launch.Criteria{OS: "windows"}
-	if got := r.launch(t, byProfile()); got.Bundle != windows.Bundle {
+	r.cloud.profile.Criteria = bundle.Criteria{OS: "windows"}
+	if got := r.launch(t, byProfile()); got.Bundle != chosen(windows) {
 		t.Errorf("a profile's session has the bundle %+v", got.Bundle)
 	}
-	r.cloud.profile.Criteria = launch.Criteria{OS: "beos"}
+	r.cloud.profile.Criteria = bundle.Criteria{OS: "beos"}
 	if got := r.launch(t, byProfile()); got.Bundle != (session.Bundle{}) {
 		t.Errorf("a session without a bundle has %+v", got.Bundle)
 	}
@@ -104,24 +101,24 @@ func TestSpec_FilenameSelectsBundle(t *testing.T) {
 func TestSpec_RefusesInvalidFilename(t *testing.T) {
 	r := newFixture(t, withBundles)
 	for name, tc := range map[string]struct {
-		criteria launch.Criteria
-		want     []fault.Detail
+		spec launch.Spec
+		want []fault.Detail
 	}{
-		"unknown": {launch.Criteria{Filename: "amiga.json"}, []fault.Detail{{
+		"unknown": {launch.Spec{Filename: "amiga.json"}, []fault.Detail{{
 			Field: "spec.filename", Code: fault.InvalidEnumValue, Message: "is not a bundle of this worker; GET /profiles lists the bundles",
 			Received: "amiga.json", Constraint: map[string]any{"allowed": []string{"haiku.json", "windows.json"}},
 		}}},
-		"contradicted": {launch.Criteria{Filename: "windows.json", OS: "haiku", Model: "x"}, []fault.Detail{
+		"contradicted": {launch.Spec{Filename: "windows.json", Criteria: bundle.Criteria{OS: "haiku", Model: "x"}}, []fault.Detail{
 			{Field: "spec.os", Code: fault.Custom, Message: "conflicts with spec.filename: windows.json has os windows"},
 			{Field: "spec.model", Code: fault.Custom, Message: "conflicts with spec.filename: windows.json has no model"},
 		}},
 	} {
-		_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: tc.criteria}})
+		_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &tc.spec})
 		if diff := cmp.Diff(tc.want, assertKind(t, err, fault.Validation).Details); diff != "" {
 			t.Errorf("%s: details (-want +got):\n%s", name, diff)
 		}
 	}
-	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Criteria: launch.Criteria{Filename: "haiku.json"}}})
+	_, err := r.Launch(t.Context(), launch.Request{Headless: true, Spec: &launch.Spec{Filename: "haiku.json"}})
 	if details := assertKind(t, err, fault.NotInstalled).Details; len(details) != 1 || details[0].Received != 1 {
 		t.Errorf("for a version that is not installed: %+v", details)
 	}
@@ -139,11 +136,11 @@ func TestSpec_WithoutVersionGetsVersionOfItsBundle(t *testing.T) {
 		older.Major = 1
 		o.Builds = fakeBuilds{newest, older}
 	})
-	for _, criteria := range []launch.Criteria{{Filename: "haiku.json"}, {OS: "haiku"}} {
+	for _, spec := range []launch.Spec{{Filename: "haiku.json"}, {Criteria: bundle.Criteria{OS: "haiku"}}} {
 		r.cloud.profile.BrowserVersion = 1
-		got := r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: criteria}})
-		if asked := r.cloud.asked[len(r.cloud.asked)-1]; asked.BrowserVersion != 1 || got.Bundle != haiku.Bundle || got.BrowserVersion != 1 {
-			t.Errorf("%+v: authorized version %d, launched %d with %+v", criteria, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
+		got := r.launch(t, launch.Request{Headless: true, Spec: &spec})
+		if asked := r.cloud.asked[len(r.cloud.asked)-1]; asked.BrowserVersion != 1 || got.Bundle != chosen(haiku) || got.BrowserVersion != 1 {
+			t.Errorf("%+v: authorized version %d, launched %d with %+v", spec, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
 	details := slices.Concat(request.Override.check("browser."), request.State.Check(stateField), request.checkEngine(),
-		s.checkExtensions(request.Extensions), s.checkKeepFiles(request), s.checkRecord(deref(request.Override.Record), recordField, ""),
-		request.Override.Limits.check(s.LimitRules.Highest, "browser.", ""))
+		s.checkExtensions(request.Extensions), s.checkKeepFiles(request), s.checkRecord(NewRecord(request.Override.Record), recordField, ""),
+		request.Override.limits().check(s.LimitRules.Highest, "browser.", ""))
 	if len(details) > 0 {
 		return browser.Build{}, fault.Invalid(details...)
 	}

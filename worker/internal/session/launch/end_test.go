@@ -132,11 +132,11 @@ func TestSession_LostDisplayIsCrash(t *testing.T) {
 func TestMaxDuration_KillsBrowser(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
-	const limit = 200 * time.Millisecond
-	request.Override.Limits.Max = new(limit)
+	const limit = time.Second
+	request.Override.MaxDurationSeconds = new(int32(limit / time.Second))
 	s := r.launch(t, request)
 	end := r.awaitEnd(t, 10*time.Second)
-	if lasted := end.At.Sub(s.StartedAt); lasted < limit || lasted > 5*time.Second {
+	if lasted := end.At.Sub(s.StartedAt); lasted < limit || lasted > 6*time.Second {
 		t.Errorf("the session lasted %v", lasted)
 	}
 	r.assertSession(t, s.ID, session.Killed, session.MaxDuration, nil)

@@ -12,7 +12,7 @@ import (
 func (s *Service) needs(request Request, profile Profile) browser.Needs {
 	needs := browser.Needs{Engine: request.Engine, Headful: !request.Headless, Extensions: len(request.Extensions) > 0}
 	settings := request.Override.withDefaults(profile.Settings)
-	needs.PreferShell = s.AutoEngine && needs == browser.Needs{} && !profile.Persist && deref(settings.ColorScheme) != "dark"
+	needs.PreferShell = s.AutoEngine && needs == browser.Needs{} && !profile.Persist && settings.ColorScheme != "dark"
 	return needs
 }
 
@@ -30,7 +30,7 @@ func (r Request) checkEngine() (details []fault.Detail) {
 	if len(r.Extensions) > 0 {
 		refuse("browser.extensions", "must be empty: the engine headless-shell has no extensions")
 	}
-	if deref(r.Override.ColorScheme) == "dark" {
+	if r.Override.ColorScheme == "dark" {
 		refuse("browser.colorScheme", "must not be dark: the engine headless-shell does not support it")
 	}
 	return details
@@ -45,7 +45,7 @@ func checkSettings(request Request, profile Profile, settings Settings, build br
 	if len(request.Extensions) > 0 && slices.Contains(settings.Args, "--disable-extensions") {
 		refuse("browser.extensions", "must be empty: the args of the launch or of the profile contain --disable-extensions")
 	}
-	if build.Engine == browser.HeadlessShell && deref(settings.ColorScheme) == "dark" {
+	if build.Engine == browser.HeadlessShell && settings.ColorScheme == "dark" {
 		refuse("browser.colorScheme", "must not be dark, also in the profile: the engine headless-shell does not support it")
 	}
 	if request.Engine == browser.HeadlessShell && profile.Persist {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -309,7 +310,7 @@ func systemBuilds(t *testing.T) []browser.Build {
 // fakeEgressProvider opens egresses that record their calls.
 type fakeEgressProvider struct{ fixture *fixture }
 
-func (w fakeEgressProvider) Check(ctx context.Context, _ launch.Proxy) error {
+func (w fakeEgressProvider) Check(ctx context.Context, _ settings.Proxy) error {
 	if w.fixture.checkProxy == nil {
 		return nil
 	}
@@ -345,7 +346,7 @@ func (w fakeEgress) Restrict(uid int) {
 
 func (w fakeEgress) Counts() (in, out int64) { return 11, 7 }
 
-func (w fakeEgress) SetUpstream(to *launch.Proxy) error {
+func (w fakeEgress) SetUpstream(to *settings.Proxy) error {
 	if to == nil {
 		return nil
 	}

@@ -10,49 +10,19 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/certs"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// Proxy is the upstream proxy of a browser.
-type Proxy struct {
-	Server   string // scheme://host:port
-	Bypass   string // comma-separated hosts
-	Username string
-	Password string
-}
-
-// Settings of a profile, of a bundle or of a single launch. A nil field is not set.
+// Settings of a profile or of a single launch. The JSON names are those of the API.
 type Settings struct {
-	UserAgent         *string
-	Locale            *string
-	TimezoneID        *string
-	ColorScheme       *string
-	Viewport          *browser.Size
-	Screen            *browser.Size
-	DeviceScaleFactor *float64
-	IsMobile          *bool
-	HasTouch          *bool
-	Geolocation       *browser.Geolocation
-	Permissions       []string
-	ExtraHTTPHeaders  map[string]string
-	IgnoreHTTPSErrors *bool
-	Proxy             *Proxy
-	Args              []string
-	StartURLs         []string
-	Record            *Record  // what is recorded until the end
-	CACertificates    []string // PEM
-
-	ClientCertificates []certs.ClientInput
-	Limits             LimitChanges
-	Metadata           map[string]string
-}
-
-// Criteria select a bundle. An empty field is not set. Filename selects one bundle
-// and ignores case.
-type Criteria struct {
-	Filename, OS, OSVersion, WindowsVersion, OSArch, Model, Renderer, GPUName string
+	settings.Settings
+	ConnectTimeoutSeconds *int32              `json:"connectTimeoutSeconds"` // only of a launch; see IdleTimeoutSeconds
+	ClientCertificates    []certs.ClientInput `json:"clientCertificates"`
+	Metadata              map[string]string   `json:"metadata"`
 }
 
 // Profile is the launch configuration of a profile, as the cloud returns it.
@@ -61,7 +31,7 @@ type Profile struct {
 	Name           string
 	BrowserVersion int
 	Persist        bool // keep the browser's data between launches
-	Criteria       Criteria
+	Criteria       bundle.Criteria
 	Settings       Settings
 }
 
@@ -108,8 +78,9 @@ func (r Request) checkBuild(build browser.Build) error {
 // Spec describes a profile that exists only for this launch. The cloud interprets
 // it, except for the version and the criteria, which the worker checks first.
 type Spec struct {
-	BrowserVersion int // 0 is the newest installed
-	Criteria       Criteria
+	BrowserVersion int    // 0 is the newest installed
+	Filename       string // selects one bundle, and ignores case
+	Criteria       bundle.Criteria
 	Body           any // passed to the cloud unchanged
 }
 
@@ -214,25 +185,9 @@ func (noTokens) End(string)   {}
 
 // Bundles are the identity presets of this machine.
 type Bundles interface {
-	// Match returns the bundle that matches the criteria and the browser version, or
-	// false if there is none.
-	Match(criteria Criteria, browserVersion int) (Bundle, bool)
-	// ByFilename returns the bundle with criteria.Filename, and the other criteria
-	// that it does not match, or false if there is none. Version 0 matches every
-	// bundle.
-	ByFilename(criteria Criteria, browserVersion int) (bundle Bundle, mismatches []Mismatch, ok bool)
+	// Match returns the bundle that matches the criteria, or false if there is none.
+	Match(criteria bundle.Criteria) (bundle.Bundle, bool)
+	// ByFilename returns the bundle with a filename, or false if there is none.
+	ByFilename(filename string) (bundle.Bundle, bool)
 	Filenames() []string
-}
-
-// Bundle is an identity preset.
-type Bundle struct {
-	session.Bundle
-	BrowserVersion int // the only supported version; 0: all versions
-	Settings       Settings
-}
-
-// Mismatch is a criterion that a bundle does not match.
-type Mismatch struct {
-	Criterion string // by its name in the API
-	Has       string // the value of the bundle; empty if it has none
 }

@@ -112,7 +112,7 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 	r := newFixture(t)
 	request, zone := byProfile(), "Mars/Olympus"
 	request.Override.Args = []string{"--remote-debugging-port=1", "--lang=de", "--no-sandbox"}
-	request.Override.TimezoneID = &zone
+	request.Override.TimezoneID = zone
 	request.Override.CACertificates = []string{certtest.NewAuthority(t, "Company").PEM(), "text"}
 	request.Override.StartURLs = []string{"about:blank", "https://\x1a.example"} // accepted by the pattern of the API document
 	_, err := r.Launch(t.Context(), request)

@@ -33,7 +33,7 @@ type LimitRules struct {
 func (s *Service) limits(request Request, settings Settings) Limits {
 	limits := s.LimitRules.Default
 	limits.Idle = cmp.Or(request.DefaultIdle, limits.Idle)
-	return settings.Limits.apply(limits)
+	return settings.limits().apply(limits)
 }
 
 // apply returns the limits with the changes.

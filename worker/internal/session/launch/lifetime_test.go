@@ -9,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
 )
@@ -128,18 +129,24 @@ func TestLifetime_Expiry(t *testing.T) {
 }
 
 func TestLimits_LaunchBeforeProfileBeforeWorker(t *testing.T) {
-	s := &Service{Options: Options{LimitRules: LimitRules{Default: Limits{Idle: 1, Max: 2, Connect: 3}}}}
-	none := new(time.Duration(0))
+	s := &Service{Options: Options{LimitRules: LimitRules{Default: Limits{Idle: 1 * time.Second, Max: 2 * time.Second, Connect: 3 * time.Second}}}}
+	none := new(int32(0))
+	idleOf := func(seconds int32) Settings {
+		return Settings{Settings: settings.Settings{IdleTimeoutSeconds: &seconds}}
+	}
+	seconds := func(idle, most, connect time.Duration) Limits {
+		return Limits{idle * time.Second, most * time.Second, connect * time.Second}
+	}
 	for name, tc := range map[string]struct {
 		request Request
 		profile Settings
 		want    Limits
 	}{
-		"worker":          {Request{}, Settings{}, Limits{1, 2, 3}},
-		"WebDriver":       {Request{DefaultIdle: 4}, Settings{}, Limits{4, 2, 3}},
-		"profile":         {Request{DefaultIdle: 4}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5))}}, Limits{5, 2, 3}},
-		"launch":          {Request{Override: Settings{Limits: LimitChanges{Idle: new(time.Duration(6))}}}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5)), Max: new(time.Duration(7))}}, Limits{6, 7, 3}},
-		"launch has none": {Request{Override: Settings{Limits: LimitChanges{none, none, none}}}, Settings{Limits: LimitChanges{Idle: new(time.Duration(5))}}, Limits{}},
+		"worker":          {Request{}, Settings{}, seconds(1, 2, 3)},
+		"WebDriver":       {Request{DefaultIdle: 4 * time.Second}, Settings{}, seconds(4, 2, 3)},
+		"profile":         {Request{DefaultIdle: 4 * time.Second}, idleOf(5), seconds(5, 2, 3)},
+		"launch":          {Request{Override: idleOf(6)}, Settings{Settings: settings.Settings{IdleTimeoutSeconds: new(int32(5)), MaxDurationSeconds: new(int32(7))}}, seconds(6, 7, 3)},
+		"launch has none": {Request{Override: Settings{Settings: settings.Settings{IdleTimeoutSeconds: none, MaxDurationSeconds: none}, ConnectTimeoutSeconds: none}}, idleOf(5), Limits{}},
 	} {
 		if got := s.limits(tc.request, tc.request.Override.withDefaults(tc.profile)); got != tc.want {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // checkTimeout bounds the check of a proxy.
@@ -46,15 +47,15 @@ func ParseProxy(text string) (proxy map[string]string, ok bool) {
 // with or without a proxy. It enforces the egress policy, and holds the proxy's
 // credentials, because Chromium accepts none on its command line.
 type EgressProvider interface {
-	Check(ctx context.Context, to Proxy) error // whether the proxy is reachable and accepts the credentials
-	Open(ctx context.Context) (Egress, error)  // direct
+	Check(ctx context.Context, to settings.Proxy) error // whether the proxy is reachable and accepts the credentials
+	Open(ctx context.Context) (Egress, error)           // direct
 }
 
 // Egress is a proxy on loopback, without credentials, for one browser.
 type Egress interface {
-	Address() string             // scheme://host:port
-	SetUpstream(to *Proxy) error // uses this upstream proxy from now on; nil: direct
-	MoveTo(to net.Listener)      // serves this listener from now on instead of its address
+	Address() string                      // scheme://host:port
+	SetUpstream(to *settings.Proxy) error // uses this upstream proxy from now on; nil: direct
+	MoveTo(to net.Listener)               // serves this listener from now on instead of its address
 	// OpenContextProxy opens an address for one browser context, with a proxy server as
 	// clients give it in CDP; empty for a server that means no proxy. Errors are for the
 	// client. Close closes it too.
@@ -70,7 +71,7 @@ type Egress interface {
 
 // checkProxy checks that a proxy works. A nil proxy is valid. field is the name of
 // the proxy's field for errors.
-func (s *Service) checkProxy(ctx context.Context, to *Proxy, field string) error {
+func (s *Service) checkProxy(ctx context.Context, to *settings.Proxy, field string) error {
 	if to == nil {
 		return nil
 	}

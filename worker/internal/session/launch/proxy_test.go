@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 	own, profiles := byProfile(), byProfile()
-	own.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	own.Override.Proxy = &settings.Proxy{Server: "http://own:1"}
 	withKey := own
 	withKey.OrganizationKey = session.NewOrganizationKey("a caller's")
 	spec := launch.Request{Spec: &launch.Spec{}, Headless: true}
@@ -38,7 +39,7 @@ func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newFixture(t)
 			r.checkProxy = func(context.Context) error { return fmt.Errorf("preflight: %w", tc.err) }
-			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
+			r.cloud.profile.Settings.Proxy = &settings.Proxy{Server: "http://profile:1"}
 			_, err := r.Launch(t.Context(), tc.request)
 			want := []fault.Detail{{Field: tc.field, Code: fault.Custom, Message: tc.message}}
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
@@ -65,7 +66,7 @@ func TestProxy_UnusableUpstreamReleasesResources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
 			r.upstreamErr = fmt.Errorf("use: %w", tc.err)
-			r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://profile:1"}
+			r.cloud.profile.Settings.Proxy = &settings.Proxy{Server: "http://profile:1"}
 			_, err := r.Launch(t.Context(), byProfile())
 			want := []fault.Detail{{Field: "profile.proxy.server", Code: fault.Custom, Message: tc.message}}
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
@@ -83,7 +84,7 @@ func TestProxy_IsCheckedOnce(t *testing.T) {
 	asked := 0
 	r.checkProxy = func(context.Context) error { asked++; return nil }
 	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	request.Override.Proxy = &settings.Proxy{Server: "http://own:1"}
 	r.launch(t, request)
 	if asked != 1 {
 		t.Errorf("got %d checks", asked)
@@ -93,7 +94,7 @@ func TestProxy_IsCheckedOnce(t *testing.T) {
 func TestTraffic_IsKeptAfterEnd(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	request.Override.Proxy = &settings.Proxy{Server: "http://own:1"}
 	s, direct := r.launch(t, request), r.launch(t, byProfile())
 	for _, when := range []string{"while the browser runs", "after its end"} {
 		if received, sent, ok := r.Traffic(s.ID); !ok || received != 11 || sent != 7 {
@@ -115,7 +116,7 @@ func TestProxy_CheckIsCanceledWithClient(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	r.checkProxy = func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }
 	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://own:1"}
+	request.Override.Proxy = &settings.Proxy{Server: "http://own:1"}
 	began := time.Now()
 	_, err := r.Launch(ctx, request)
 	assertKind(t, err, fault.Unavailable)

@@ -11,17 +11,17 @@ import (
 
 // TestRecord_LaunchOverridesProfile launches with and without a list of its own.
 func TestRecord_LaunchOverridesProfile(t *testing.T) {
-	events, frames := launch.NewRecord([]string{"events"}), launch.NewRecord([]string{"frames"})
+	events, frames := []string{"events"}, []string{"frames"}
 	for _, tc := range []struct {
 		name         string
-		profile, own *launch.Record
+		profile, own []string
 		want         launch.Record
 	}{
 		{"nothing", nil, nil, launch.Record{}},
-		{"the profile", &events, nil, events},
-		{"the launch", &events, &frames, frames},
-		{"turned off", &events, &launch.Record{}, launch.Record{}},
-		{"turned on", &launch.Record{}, &frames, frames},
+		{"the profile", events, nil, launch.Record{Events: true}},
+		{"the launch", events, frames, launch.Record{Frames: true}},
+		{"turned off", events, []string{}, launch.Record{}},
+		{"turned on", []string{}, frames, launch.Record{Frames: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got launch.Record
@@ -58,7 +58,7 @@ func TestRecord_RefusesProfileThatCannotBeRecorded(t *testing.T) {
 		},
 	} {
 		r := newFixture(t, func(o *launch.Options) { o.Launcher = &recordingLauncher{} }, change)
-		r.cloud.profile.Settings.Record = &launch.Record{Video: true}
+		r.cloud.profile.Settings.Record = []string{"video"}
 		_, err := r.Launch(t.Context(), byProfile())
 		f := fault.From(err)
 		if f == nil || f.Kind != fault.Validation || len(f.Details) != 1 || f.Details[0].Field != "browser.record" || f.Details[0].Message != message {
@@ -76,7 +76,7 @@ func TestRecord_SessionSaysThatStartFailed(t *testing.T) {
 		o.Launched = func(uuid.UUID, launch.Request, launch.Record) string { return "disk_full" }
 	})
 	request := byProfile()
-	request.Override.Record = &launch.Record{Events: true}
+	request.Override.Record = []string{"events"}
 	s, err := r.Launch(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)

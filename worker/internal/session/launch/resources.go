@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -22,7 +23,7 @@ type resources struct {
 // acquireResources acquires the profile's data, if the profile keeps any, and an
 // egress with the upstream proxy, if there is one. After an error no resources are
 // held.
-func (s *Service) acquireResources(ctx context.Context, profile Profile, use DataUse, proxy *Proxy, field string, spec *browser.Spec) (h resources, err error) {
+func (s *Service) acquireResources(ctx context.Context, profile Profile, use DataUse, proxy *settings.Proxy, field string, spec *browser.Spec) (h resources, err error) {
 	defer func() {
 		if err != nil {
 			h.release()
@@ -45,7 +46,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 	}
 	if len(spec.ClientCertificates) > 0 {
 		var authority *x509.Certificate
-		if authority, err = h.egress.PresentCertificates(spec.ClientCertificates, spec.CACertificates, spec.IgnoreHTTPSErrors); err != nil {
+		if authority, err = h.egress.PresentCertificates(spec.ClientCertificates, spec.CACertificates, settings.Enabled(spec.IgnoreHTTPSErrors)); err != nil {
 			return h, err
 		}
 		spec.CACertificates = append(slices.Clip(spec.CACertificates), authority)
@@ -56,7 +57,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 
 // setUpstream sets the upstream proxy of the egress; nil means direct. field is the
 // name of the proxy's field for errors.
-func (h *resources) setUpstream(proxy *Proxy, field string) error {
+func (h *resources) setUpstream(proxy *settings.Proxy, field string) error {
 	if err := h.egress.SetUpstream(proxy); err != nil {
 		return proxyError(err, field)
 	}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/proxyaddr"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
 	"github.com/browser-svc/svc/worker/internal/browser"
 )
@@ -15,83 +17,34 @@ import (
 // withDefaults returns s, with the settings of base where s sets none. The metadata
 // of both is merged; s takes precedence.
 func (s Settings) withDefaults(base Settings) Settings {
-	merged := base
-	override(&merged.UserAgent, s.UserAgent)
-	override(&merged.Locale, s.Locale)
-	override(&merged.TimezoneID, s.TimezoneID)
-	override(&merged.ColorScheme, s.ColorScheme)
-	override(&merged.Viewport, s.Viewport)
-	override(&merged.Screen, s.Screen)
-	override(&merged.DeviceScaleFactor, s.DeviceScaleFactor)
-	override(&merged.IsMobile, s.IsMobile)
-	override(&merged.HasTouch, s.HasTouch)
-	override(&merged.Geolocation, s.Geolocation)
-	override(&merged.IgnoreHTTPSErrors, s.IgnoreHTTPSErrors)
-	override(&merged.Proxy, s.Proxy)
-	override(&merged.Record, s.Record)
-	override(&merged.Limits.Idle, s.Limits.Idle)
-	override(&merged.Limits.Max, s.Limits.Max)
-	override(&merged.Limits.Connect, s.Limits.Connect)
-	if s.Permissions != nil {
-		merged.Permissions = s.Permissions
+	s.Settings = s.Settings.WithDefaults(base.Settings)
+	s.ConnectTimeoutSeconds = cmp.Or(s.ConnectTimeoutSeconds, base.ConnectTimeoutSeconds)
+	if s.ClientCertificates == nil {
+		s.ClientCertificates = base.ClientCertificates
 	}
-	if s.ExtraHTTPHeaders != nil {
-		merged.ExtraHTTPHeaders = s.ExtraHTTPHeaders
+	metadata := maps.Clone(base.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
 	}
-	if s.Args != nil {
-		merged.Args = s.Args
-	}
-	if s.StartURLs != nil {
-		merged.StartURLs = s.StartURLs
-	}
-	if s.CACertificates != nil {
-		merged.CACertificates = s.CACertificates
-	}
-	if s.ClientCertificates != nil {
-		merged.ClientCertificates = s.ClientCertificates
-	}
-	merged.Metadata = maps.Clone(base.Metadata)
-	if merged.Metadata == nil {
-		merged.Metadata = map[string]string{}
-	}
-	maps.Copy(merged.Metadata, s.Metadata)
-	return merged
+	maps.Copy(metadata, s.Metadata)
+	s.Metadata = metadata
+	return s
 }
 
-func override[T any](into **T, from *T) {
-	if from != nil {
-		*into = from
-	}
+// limits returns the limits that the settings change.
+func (s Settings) limits() LimitChanges {
+	return NewLimitChanges(s.IdleTimeoutSeconds, s.MaxDurationSeconds, s.ConnectTimeoutSeconds)
 }
 
-func deref[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
+// NewLimitChanges converts limits in seconds.
+func NewLimitChanges(idle, most, connect *int32) LimitChanges {
+	duration := func(seconds *int32) *time.Duration {
+		if seconds == nil {
+			return nil
+		}
+		return new(time.Duration(*seconds) * time.Second)
 	}
-	return *p
-}
-
-// browserSpec converts the settings. The caller adds ids, build, proxy and
-// directories.
-func (s Settings) browserSpec() browser.Spec {
-	return browser.Spec{
-		UserAgent:         deref(s.UserAgent),
-		Locale:            deref(s.Locale),
-		TimezoneID:        deref(s.TimezoneID),
-		ColorScheme:       deref(s.ColorScheme),
-		Viewport:          s.Viewport,
-		Screen:            s.Screen,
-		DeviceScaleFactor: deref(s.DeviceScaleFactor),
-		IsMobile:          deref(s.IsMobile),
-		HasTouch:          deref(s.HasTouch),
-		Geolocation:       s.Geolocation,
-		Permissions:       s.Permissions,
-		ExtraHTTPHeaders:  s.ExtraHTTPHeaders,
-		IgnoreHTTPSErrors: deref(s.IgnoreHTTPSErrors),
-		Args:              s.Args,
-		StartURLs:         s.StartURLs,
-	}
+	return LimitChanges{Idle: duration(idle), Max: duration(most), Connect: duration(connect)}
 }
 
 // check returns the errors that the API document cannot express, one for each
@@ -108,16 +61,14 @@ func (s Settings) check(prefix string) []fault.Detail {
 			details = append(details, fault.Detail{Field: fmt.Sprintf("%sstartUrls[%d]", prefix, i), Code: fault.Custom, Message: "must be an http or https URL with a host, or about:blank", Received: address})
 		}
 	}
-	if s.TimezoneID != nil {
-		if _, err := time.LoadLocation(*s.TimezoneID); err != nil {
-			details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "must be a known IANA time zone", Received: *s.TimezoneID})
-		}
+	if _, err := time.LoadLocation(s.TimezoneID); err != nil {
+		details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "must be a known IANA time zone", Received: s.TimezoneID})
 	}
-	return slices.Concat(details, s.checkTrust(prefix), s.Proxy.check("proxyOverride."))
+	return slices.Concat(details, s.checkTrust(prefix), checkProxyAddress(s.Proxy, "proxyOverride."))
 }
 
-// check returns the errors of a proxy. A nil proxy is valid.
-func (p *Proxy) check(prefix string) []fault.Detail {
+// checkProxyAddress returns the errors of a proxy. A nil proxy is valid.
+func checkProxyAddress(p *settings.Proxy, prefix string) []fault.Detail {
 	if p == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -21,22 +22,23 @@ import (
 // browser, then the profile (DESIGN 7).
 func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	ofProfile, ofLaunch := certtest.NewAuthority(t, "profile"), certtest.NewAuthority(t, "launch")
-	profile := launch.Settings{
-		UserAgent: new("profile"), Locale: new("de-DE"), TimezoneID: new("Europe/Berlin"), ColorScheme: new("dark"),
-		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: new(2.0),
-		IsMobile: new(true), HasTouch: new(true), Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
-		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: new(true),
-		Proxy: &launch.Proxy{Server: "http://profile:1", Bypass: "a"}, Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
-		CACertificates: []string{ofProfile.PEM()},
-	}
-	fromProfile := browser.Spec{
+	emulation := settings.Emulation{
 		UserAgent: "profile", Locale: "de-DE", TimezoneID: "Europe/Berlin", ColorScheme: "dark",
-		Viewport: &browser.Size{Width: 1, Height: 2}, Screen: &browser.Size{Width: 3, Height: 4}, DeviceScaleFactor: 2,
-		IsMobile: true, HasTouch: true, Geolocation: &browser.Geolocation{Latitude: 1}, Permissions: []string{"camera"},
-		ExtraHTTPHeaders: map[string]string{"X-A": "1"}, IgnoreHTTPSErrors: true,
-		ProxyServer: "http://127.0.0.1:9", Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
-		CACertificates: []*x509.Certificate{ofProfile.Certificate},
+		Viewport: &settings.Size{Width: 1, Height: 2}, Screen: &settings.Size{Width: 3, Height: 4}, DeviceScaleFactor: 2,
+		IsMobile: new(true), HasTouch: new(true),
 	}
+	options := settings.Options{
+		Geolocation: &settings.Geolocation{Latitude: 1}, Permissions: []string{"camera"}, ExtraHTTPHeaders: map[string]string{"X-A": "1"},
+		IgnoreHTTPSErrors: new(true), Args: []string{"--profile"}, StartURLs: []string{"http://profile/"},
+	}
+	profile := launch.Settings{Settings: settings.Settings{
+		Emulation: emulation, Options: options,
+		Proxy: &settings.Proxy{Server: "http://profile:1", Bypass: "a"}, CACertificates: []string{ofProfile.PEM()},
+	}}
+	fromProfile := browser.Spec{
+		Emulation: emulation, Options: options, ProxyServer: "http://127.0.0.1:9", CACertificates: []*x509.Certificate{ofProfile.Certificate},
+	}
+	noTabs := launch.Settings{Settings: settings.Settings{Options: settings.Options{StartURLs: []string{}}}}
 	for _, tc := range []struct {
 		name    string
 		request launch.Request
@@ -45,22 +47,28 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 	}{
 		{"no override", launch.Request{}, []string{"http://profile:1 a"}, func(*browser.Spec) {}},
 		{"everything overridden", launch.Request{Headless: true, Timeout: time.Second, Override: launch.Settings{
-			UserAgent: new("own"), Locale: new("fr-FR"), TimezoneID: new("Asia/Tokyo"), ColorScheme: new("light"),
-			Viewport: &browser.Size{Width: 5, Height: 6}, Screen: &browser.Size{Width: 7, Height: 8}, DeviceScaleFactor: new(1.0),
-			Geolocation: &browser.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
-			Proxy: &launch.Proxy{Server: "http://own:1"}, CACertificates: []string{ofLaunch.PEM()},
+			Settings: settings.Settings{
+				Emulation: settings.Emulation{
+					UserAgent: "own", Locale: "fr-FR", TimezoneID: "Asia/Tokyo", ColorScheme: "light",
+					Viewport: &settings.Size{Width: 5, Height: 6}, Screen: &settings.Size{Width: 7, Height: 8}, DeviceScaleFactor: 1,
+				},
+				Options: settings.Options{
+					Geolocation: &settings.Geolocation{Latitude: 2}, Permissions: []string{}, Args: []string{}, StartURLs: []string{"http://own/"},
+				},
+				Proxy: &settings.Proxy{Server: "http://own:1"}, CACertificates: []string{ofLaunch.PEM()},
+			},
 		}}, []string{"http://own:1 "}, func(s *browser.Spec) {
 			s.UserAgent, s.Locale, s.TimezoneID, s.ColorScheme = "own", "fr-FR", "Asia/Tokyo", "light"
-			s.Viewport, s.Screen, s.DeviceScaleFactor = &browser.Size{Width: 5, Height: 6}, &browser.Size{Width: 7, Height: 8}, 1
-			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &browser.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
+			s.Viewport, s.Screen, s.DeviceScaleFactor = &settings.Size{Width: 5, Height: 6}, &settings.Size{Width: 7, Height: 8}, 1
+			s.Geolocation, s.Permissions, s.Args, s.StartURLs = &settings.Geolocation{Latitude: 2}, []string{}, []string{}, []string{"http://own/"}
 			s.CACertificates, s.Headless, s.Timeout = []*x509.Certificate{ofLaunch.Certificate}, true, time.Second
 		}},
-		{"no authority", launch.Request{Override: launch.Settings{CACertificates: []string{}}}, []string{"http://profile:1 a"},
+		{"no authority", launch.Request{Override: launch.Settings{Settings: settings.Settings{CACertificates: []string{}}}}, []string{"http://profile:1 a"},
 			func(s *browser.Spec) { s.CACertificates = nil }},
 		{"no proxy", launch.Request{Direct: true}, nil, func(*browser.Spec) {}},
-		{"no tab", launch.Request{Headless: true, Override: launch.Settings{StartURLs: []string{}}}, []string{"http://profile:1 a"},
+		{"no tab", launch.Request{Headless: true, Override: noTabs}, []string{"http://profile:1 a"},
 			func(s *browser.Spec) { s.StartURLs, s.Headless = []string{}, true }},
-		{"a window", launch.Request{Override: launch.Settings{StartURLs: []string{}}}, []string{"http://profile:1 a"},
+		{"a window", launch.Request{Override: noTabs}, []string{"http://profile:1 a"},
 			func(s *browser.Spec) { s.StartURLs = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -87,7 +95,7 @@ func TestProxy_ForwarderHidesCredentials(t *testing.T) {
 	launcher := &recordingLauncher{}
 	r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
 	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:3128", Bypass: "localhost", Username: "robot", Password: "secret"}
+	request.Override.Proxy = &settings.Proxy{Server: "http://proxy.example:3128", Bypass: "localhost", Username: "robot", Password: "secret"}
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.Internal)
 	if launcher.spec.ProxyServer != "http://127.0.0.1:9" {
@@ -99,7 +107,7 @@ func TestProxy_ForwarderHidesCredentials(t *testing.T) {
 }
 
 func TestEgress_IsRestrictedToBrowserAndClosedWithIt(t *testing.T) {
-	for name, to := range map[string]*launch.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
+	for name, to := range map[string]*settings.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
 			request := byProfile()
@@ -125,7 +133,7 @@ func TestEgress_IsRestrictedToBrowserAndClosedWithIt(t *testing.T) {
 func TestProxy_RefusesUnusableProxy(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
-	request.Override.Proxy = &launch.Proxy{Server: "http://proxy.example:99999", Username: "ro:bot"}
+	request.Override.Proxy = &settings.Proxy{Server: "http://proxy.example:99999", Username: "ro:bot"}
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.Validation)
 	var fields []string
@@ -138,7 +146,7 @@ func TestProxy_RefusesUnusableProxy(t *testing.T) {
 	if len(r.cloud.asked) > 0 {
 		t.Error("the cloud got a request before the check")
 	}
-	r.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "socks5://proxy.example:1080", Password: "secret"}
+	r.cloud.profile.Settings.Proxy = &settings.Proxy{Server: "socks5://proxy.example:1080", Password: "secret"}
 	_, err = r.Launch(t.Context(), byProfile())
 	assertKind(t, err, fault.Validation)
 	if len(r.cloud.ends()) != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -63,7 +64,7 @@ func (s *Service) start(
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
 	})
-	s.startRecording(run, request, deref(settings.Record))
+	s.startRecording(run, request, NewRecord(settings.Record))
 	return run, nil
 }
 
@@ -88,7 +89,7 @@ func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
 }
 
 // startCold starts a new browser for a launch.
-func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) error {
+func (s *Service) startCold(ctx context.Context, run *running, profile Profile, proxy *settings.Proxy, field string, spec browser.Spec) error {
 	held, err := s.acquireResources(ctx, profile, run.dataUse, proxy, field, &spec)
 	if err != nil {
 		return err
@@ -118,18 +119,20 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
-	if details := settings.Proxy.check(request.proxyField()); len(details) > 0 {
+	if details := checkProxyAddress(settings.Proxy, request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
 	if err := checkSettings(request, profile, settings, build); err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
-	details := append(s.checkRecord(deref(settings.Record), recordField, alsoInProfile), settings.Limits.check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
+	details := append(s.checkRecord(NewRecord(settings.Record), recordField, alsoInProfile), settings.limits().check(s.LimitRules.Highest, "browser.", alsoInProfile)...)
 	if len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
-	spec := settings.browserSpec()
-	spec.LaunchID, spec.Build, spec.Headless, spec.Timeout = launchID.String(), build, request.Headless, request.Timeout
+	spec := browser.Spec{
+		LaunchID: launchID.String(), Build: build, Headless: request.Headless, Timeout: request.Timeout,
+		Emulation: settings.Emulation, Options: settings.Options,
+	}
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab
 	}

@@ -70,12 +70,12 @@ func TestLaunch_RefusesLimitsAboveHighest(t *testing.T) {
 		o.LimitRules.Highest, o.Launcher = launch.Limits{Idle: time.Minute}, &recordingLauncher{}
 	})
 	request := byProfile()
-	request.Override.Limits.Idle = new(time.Hour)
+	request.Override.IdleTimeoutSeconds = new(int32(3600))
 	_, err := r.Launch(t.Context(), request)
 	if got := assertKind(t, err, fault.Validation); got.Details[0].Field != "browser.idleTimeoutSeconds" || len(r.cloud.asked) > 0 {
 		t.Errorf("got %+v after %d requests to the cloud", got.Details, len(r.cloud.asked))
 	}
-	r.cloud.profile.Settings.Limits.Idle = new(time.Duration(0))
+	r.cloud.profile.Settings.IdleTimeoutSeconds = new(int32(0))
 	_, err = r.Launch(t.Context(), byProfile())
 	if got := assertKind(t, err, fault.Validation); got.Details[0].Field != "browser.idleTimeoutSeconds" || len(r.cloud.ends()) != 1 {
 		t.Errorf("got %+v, %d ends", got.Details, len(r.cloud.ends()))

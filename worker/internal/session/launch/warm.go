@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/warm"
@@ -119,7 +120,7 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 		return nil, fmt.Errorf("open egress: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
-		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Locale: kind.Locale, Warm: true,
+		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Emulation: settings.Emulation{Locale: kind.Locale}, Warm: true,
 		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo, OpenContextProxy: egress.OpenContextProxy,
 	})
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
 // claimWarm claims and configures a warm browser for a launch, or one that is starting for
 // the pool. If the browser was not ready, or there is none, it returns the reason. Without
 // a browser it holds no resources.
-func (s *Service) claimWarm(ctx context.Context, run *running, proxy *Proxy, field string, spec browser.Spec) (acquired bool, reason string, err error) {
+func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.Proxy, field string, spec browser.Spec) (acquired bool, reason string, err error) {
 	if s.Warm == nil {
 		return false, string(warm.Disabled), nil
 	}
@@ -199,7 +200,7 @@ func needsSettled(spec browser.Spec) bool { return spec.TimezoneID != "" }
 
 // acquireBrowser gets a browser and its resources for a launch: a warm browser if
 // possible, otherwise a new one. After an error no resources leak.
-func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *Proxy, field string, spec browser.Spec) (session.Start, error) {
+func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *settings.Proxy, field string, spec browser.Spec) (session.Start, error) {
 	cold := s.coldReasons(profile, spec)
 	if len(cold) == 0 {
 		acquired, reason, err := s.claimWarm(ctx, run, proxy, field, spec)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 	"github.com/browser-svc/svc/worker/internal/session/warm"
@@ -35,7 +36,7 @@ func (w *recordingEgress) PresentCertificates(map[string]tls.Certificate, []*x50
 }
 func (w *recordingEgress) Restrict(uid int) { w.locked(func() { w.uid = uid }) }
 func (w *recordingEgress) Close()           { w.locked(func() { w.closed++ }) }
-func (w *recordingEgress) SetUpstream(to *launch.Proxy) error {
+func (w *recordingEgress) SetUpstream(to *settings.Proxy) error {
 	if to != nil {
 		w.locked(func() { w.to = append(w.to, to.Server) })
 	}
@@ -54,7 +55,7 @@ type recordingEgressProvider struct {
 	all []*recordingEgress
 }
 
-func (*recordingEgressProvider) Check(context.Context, launch.Proxy) error { return nil }
+func (*recordingEgressProvider) Check(context.Context, settings.Proxy) error { return nil }
 
 func (t *recordingEgressProvider) Open(context.Context) (launch.Egress, error) {
 	t.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -24,7 +25,7 @@ func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
 	if running, launching := w.Counts(); running+launching != 0 || len(w.browsers()) != 1 {
 		t.Errorf("got %d running, %d launching; %d browser processes", running, launching, len(w.browsers()))
 	}
-	w.cloud.profile.Settings.Proxy = &launch.Proxy{Server: "http://proxy.example:3128"}
+	w.cloud.profile.Settings.Proxy = &settings.Proxy{Server: "http://proxy.example:3128"}
 	began := time.Now()
 	s := w.launch(t, byProfile())
 	if diff := cmp.Diff(session.Start{Warm: true}, s.Start); diff != "" {
@@ -105,11 +106,11 @@ func TestWarm_ReportsColdReasons(t *testing.T) {
 		profile func(*launch.Profile)
 	}{
 		{[]string{"userAgent", "args"}, func(r *launch.Request) {
-			r.Override.UserAgent, r.Override.Args = new("Test/1.0"), []string{"--mute-audio"}
+			r.Override.UserAgent, r.Override.Args = "Test/1.0", []string{"--mute-audio"}
 		}, nil},
-		{[]string{"timezoneId", "persist"}, func(r *launch.Request) { r.Override.TimezoneID = new("Asia/Tokyo") },
+		{[]string{"timezoneId", "persist"}, func(r *launch.Request) { r.Override.TimezoneID = "Asia/Tokyo" },
 			func(p *launch.Profile) { p.Persist = true }},
-		{[]string{"empty"}, func(r *launch.Request) { r.Override.Locale = new("fr-FR") }, nil},
+		{[]string{"empty"}, func(r *launch.Request) { r.Override.Locale = "fr-FR" }, nil},
 	} {
 		t.Run(fmt.Sprint(tc.reasons), func(t *testing.T) {
 			request, before := byProfile(), w.cloud.profile
