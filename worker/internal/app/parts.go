@@ -55,7 +55,7 @@ type worker struct {
 	roots    *x509.CertPool // for calls of the worker; nil for those of the system
 	builds   *browser.Finder
 	presets  *bundle.Set
-	profiles *profiledata.Store
+	profiles *profiledata.Local
 	remote   *remoteProfiles // nil without PROFILE_STORE_URL
 
 	extensions *extension.Store
