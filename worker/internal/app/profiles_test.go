@@ -194,7 +194,7 @@ func TestProfilesCommand_RefusesWithStore(t *testing.T) {
 
 func TestProfilesCommand_Help(t *testing.T) {
 	for line, want := range map[string]string{
-		"--help": "rollback", "rollback --help": "--to VERSION", "remove --help": "Usage: svc-worker profiles remove ID", "versions --help": "PROFILE_VERSIONS",
+		"--help": "rollback", "rollback --help": "--to VERSION", "remove --help": "Usage: svc-worker profiles remove ID", "versions --help": "newest three versions",
 	} {
 		if status, out, _ := newProfilesCLI(t).profiles(strings.Fields(line)...); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: %d\n%s", line, status, out)

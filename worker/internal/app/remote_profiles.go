@@ -51,7 +51,7 @@ func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, lo
 		return nil, err
 	}
 	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.Open(profiledata.Options{
-		Bucket: bucket, Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
+		Bucket: bucket, Versions: profileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
 	})}, nil
 }
 

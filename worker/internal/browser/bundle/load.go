@@ -54,6 +54,9 @@ func Load(dir string) (*Set, error) {
 	bundles, problems := readBundles(builtIn)
 	if dir != "" {
 		root, err := os.OpenRoot(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return newSet(bundles, problems)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("load bundles: %w", err)
 		}
@@ -61,6 +64,10 @@ func Load(dir string) (*Set, error) {
 		more, wrong := readBundles(root.FS())
 		bundles, problems = append(bundles, more...), append(problems, wrong...)
 	}
+	return newSet(bundles, problems)
+}
+
+func newSet(bundles []Bundle, problems []error) (*Set, error) {
 	problems = append(problems, findDuplicates(bundles)...)
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("load bundles:\n%w", errors.Join(problems...))
