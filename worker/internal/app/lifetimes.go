@@ -11,12 +11,12 @@ import (
 
 // lifetimes is the configuration of the lifetimes of sessions.
 type lifetimes struct {
-	Idle          time.Duration `env:"IDLE_TIMEOUT" envDefault:"0s" doc:"How long a session without client activity runs, if neither the launch (browser.idleTimeoutSeconds) nor its profile has a value. Read-only viewing is not activity. 0: IDLE_TIMEOUT_LIMIT, or no limit; for sessions of /wd/hub 5 minutes."`
-	IdleLimit     time.Duration `env:"IDLE_TIMEOUT_LIMIT" envDefault:"0s" doc:"The longest idle timeout that a launch, a profile or PATCH /sessions/{sessionId} can set. A longer one, or none, is refused. 0: any."`
+	Idle          time.Duration `env:"IDLE_TIMEOUT" envDefault:"0s" doc:"How long a session runs without client activity if neither its launch nor its profile says. 0: no limit, but 5 minutes for WebDriver."`
+	IdleLimit     time.Duration `env:"IDLE_TIMEOUT_LIMIT" envDefault:"0s" doc:"Longest idle timeout that can be set; also the default without IDLE_TIMEOUT. 0: any."`
+	Max           time.Duration `env:"MAX_DURATION" envDefault:"0s" doc:"How long a session runs if neither its launch nor its profile says. 0: no limit."`
+	MaxLimit      time.Duration `env:"MAX_DURATION_LIMIT" envDefault:"0s" doc:"Longest duration that can be set; also the default without MAX_DURATION. 0: any."`
+	Connect       time.Duration `env:"CONNECT_TIMEOUT" envDefault:"0s" doc:"How long a browser waits for its first client if its launch does not say. 0: no limit; the image sets 5m."`
 	WebDriverIdle time.Duration // replaces webDriverIdle; for tests
-	Max           time.Duration `env:"MAX_DURATION" envDefault:"0s" doc:"How long a session runs, if neither the launch (browser.maxDurationSeconds) nor its profile has a value. 0: MAX_DURATION_LIMIT, or no limit."`
-	MaxLimit      time.Duration `env:"MAX_DURATION_LIMIT" envDefault:"0s" doc:"The longest duration that a launch, a profile or PATCH /sessions/{sessionId} can set. A longer one, or none, is refused. 0: any."`
-	Connect       time.Duration `env:"CONNECT_TIMEOUT" envDefault:"0s" doc:"End a browser that no client uses for this long after its start, if the launch has no value (browser.connectTimeoutSeconds): no CDP, WebDriver or MCP client, no viewer, and no request that acts on a page. Such a client has usually crashed after its launch. 0: no limit. The container image sets 5m."`
 }
 
 // maxLifetime is the longest limit that the API can represent.
