@@ -98,14 +98,14 @@ func (b *box) seal(name string, content []byte) []byte {
 	return b.aead.Seal(nil, nil, b.encoder.EncodeAll(content, make([]byte, 0, len(content))), []byte(name))
 }
 
-// open decrypts an object. errDamaged means that it was changed or moved, or has another
+// open decrypts an object, and unpacks it into a buffer that is large enough. errDamaged means that it was changed or moved, or has another
 // key.
-func (b *box) open(name string, sealed []byte) ([]byte, error) {
+func (b *box) open(name string, sealed, buffer []byte) ([]byte, error) {
 	packed, err := b.aead.Open(nil, nil, sealed, []byte(name))
 	if err != nil {
 		return nil, damaged("object %s cannot be decrypted: it was changed, or has another key", name)
 	}
-	content, err := b.decoder.DecodeAll(packed, nil)
+	content, err := b.decoder.DecodeAll(packed, buffer[:0])
 	if err != nil {
 		return nil, damaged("object %s: %w", name, err)
 	}

@@ -54,7 +54,7 @@ type fetched struct {
 // closes it.
 func (h *Handle) open(ctx context.Context, m manifest) *versionReader {
 	ctx, cancel := context.WithCancel(ctx)
-	all := make(chan chan fetched, transfers)
+	all, free := make(chan chan fetched, transfers), make(chan []byte, transfers)
 	go func() {
 		defer close(all)
 		for _, ref := range m.Chunks {
@@ -65,17 +65,22 @@ func (h *Handle) open(ctx context.Context, m manifest) *versionReader {
 				return
 			}
 			go func() {
-				content, err := h.fetchChunk(ctx, ref)
+				var buffer []byte
+				select {
+				case buffer = <-free:
+				default:
+				}
+				content, err := h.fetchChunk(ctx, ref, buffer)
 				next <- fetched{content, err}
 			}()
 		}
 	}()
-	return &versionReader{ctx: ctx, cancel: cancel, fetched: all}
+	return &versionReader{ctx: ctx, cancel: cancel, fetched: all, free: free}
 }
 
-func (h *Handle) fetchChunk(ctx context.Context, ref chunkRef) ([]byte, error) {
+func (h *Handle) fetchChunk(ctx context.Context, ref chunkRef, buffer []byte) ([]byte, error) {
 	name := h.box.objectName(h.use.ProfileID, ref.Version, ref.ID)
-	content, err := h.store.get(ctx, h.box, name)
+	content, err := h.store.get(ctx, h.box, name, buffer)
 	if err == nil && int64(len(content)) != ref.Size {
 		err = damaged("object %s has %d bytes, not %d as stated", name, len(content), ref.Size)
 	}
@@ -88,12 +93,19 @@ type versionReader struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	fetched <-chan chan fetched // in the order of the chunks; closed after the last, or when ctx ends
+	free    chan<- []byte       // buffers of chunks that were read
+	content []byte
 	chunk   bytes.Reader
 }
 
 // Read implements io.Reader.
 func (r *versionReader) Read(p []byte) (int, error) {
 	for r.chunk.Len() == 0 {
+		select {
+		case r.free <- r.content:
+		default:
+		}
+		r.content = nil
 		next, more := <-r.fetched
 		if !more {
 			if err := r.ctx.Err(); err != nil { // not the end of the tar
@@ -105,7 +117,8 @@ func (r *versionReader) Read(p []byte) (int, error) {
 		if chunk.err != nil {
 			return 0, chunk.err
 		}
-		r.chunk.Reset(chunk.content)
+		r.content = chunk.content
+		r.chunk.Reset(r.content)
 	}
 	return r.chunk.Read(p)
 }

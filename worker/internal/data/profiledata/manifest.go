@@ -81,17 +81,17 @@ func (s *Store) put(ctx context.Context, b *box, name string, content []byte) (i
 	return int64(len(sealed)), s.objects.write(ctx, name, sealed)
 }
 
-// get reads an object.
-func (s *Store) get(ctx context.Context, b *box, name string) ([]byte, error) {
+// get reads an object into a buffer that is large enough, or a new one.
+func (s *Store) get(ctx context.Context, b *box, name string, buffer []byte) ([]byte, error) {
 	sealed, err := s.objects.read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return b.open(name, sealed)
+	return b.open(name, sealed, buffer)
 }
 
 func (s *Store) readManifest(ctx context.Context, b *box, profileID, version uuid.UUID) (m manifest, err error) {
-	raw, err := s.get(ctx, b, b.objectName(profileID, version, manifestName))
+	raw, err := s.get(ctx, b, b.objectName(profileID, version, manifestName), nil)
 	if err != nil {
 		return m, err
 	}
