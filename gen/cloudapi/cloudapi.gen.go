@@ -1288,7 +1288,7 @@ type CarriedEnd struct {
 	// - `max_duration`: the maximum duration was reached.
 	// - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 	// - `crash`: the browser crashed, or its virtual display did.
-	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `unresponsive`: the browser stopped responding, and the worker ended it after 60 seconds.
 	// - `oom`: the browser ran out of memory.
 	// - `killed`: a client requested it.
 	// - `license`: the session had no slot.
@@ -1609,8 +1609,8 @@ type CreateProfileRequest struct {
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch,omitempty"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+	// minutes for WebDriver.
 	//
 	//
 	// Example: 300
@@ -1879,7 +1879,7 @@ type EndSessionRequest struct {
 	// - `max_duration`: the maximum duration was reached.
 	// - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 	// - `crash`: the browser crashed, or its virtual display did.
-	// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+	// - `unresponsive`: the browser stopped responding, and the worker ended it after 60 seconds.
 	// - `oom`: the browser ran out of memory.
 	// - `killed`: a client requested it.
 	// - `license`: the session had no slot.
@@ -2956,8 +2956,8 @@ type Profile struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+	// minutes for WebDriver.
 	//
 	//
 	// Example: 300
@@ -3169,8 +3169,8 @@ type ProfileConfig struct {
 	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+	// minutes for WebDriver.
 	//
 	//
 	// Example: 300
@@ -3612,7 +3612,7 @@ type Session struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3692,7 +3692,7 @@ type SessionDetail struct {
 	ProfileName string `json:"profileName"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
@@ -3789,7 +3789,7 @@ type SessionPagination struct {
 }
 
 // SessionRecording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
+// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
 //
 // Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}
 type SessionRecording struct {
@@ -3995,7 +3995,7 @@ type StartSessionRequest struct {
 	PreviousBootIds *PreviousBootIds `json:"previousBootIds,omitempty"`
 
 	// Recording What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-	// limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
+	// limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
 	//
 	//
 	// Example: {"events":true,"url":"https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player","video":true}

@@ -554,7 +554,7 @@ type DeviceScaleFactor = float64
 // - `max_duration`: the maximum duration was reached.
 // - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
 // - `crash`: the browser crashed, or its virtual display did.
-// - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+// - `unresponsive`: the browser stopped responding, and the worker ended it after 60 seconds.
 // - `oom`: the browser ran out of memory.
 // - `killed`: a client requested it.
 // - `license`: the session had no slot.
@@ -657,8 +657,8 @@ type GpuName = string
 type HeaderValue = string
 
 // IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+// minutes for WebDriver.
 //
 // Example: 300
 type IdleTimeoutSeconds = int32

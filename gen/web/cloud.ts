@@ -2489,7 +2489,7 @@ export interface components {
          *     - `max_duration`: the maximum duration was reached.
          *     - `never_connected`: no client used the browser within the connect timeout (`CONNECT_TIMEOUT`).
          *     - `crash`: the browser crashed, or its virtual display did.
-         *     - `unresponsive`: the browser stopped responding, and the worker ended it (`UNRESPONSIVE_TIMEOUT`).
+         *     - `unresponsive`: the browser stopped responding, and the worker ended it after 60 seconds.
          *     - `oom`: the browser ran out of memory.
          *     - `killed`: a client requested it.
          *     - `license`: the session had no slot.
@@ -2700,8 +2700,8 @@ export interface components {
         /**
          * Format: int32
          * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-         *     activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-         *     `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+         *     activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+         *     minutes for WebDriver.
          * @example 300
          */
         IdleTimeoutSeconds: number | null;
@@ -4056,7 +4056,7 @@ export interface components {
         };
         /**
          * @description What the worker records of a session, and where. Absent if it records nothing. The worker keeps recordings for a
-         *     limited time after the end (`FILES_RETENTION` or `RECORDINGS_RETENTION`), and knows whether a recording is complete.
+         *     limited time after the end (`FILES_RETENTION`), and knows whether a recording is complete.
          * @example {
          *       "events": true,
          *       "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",

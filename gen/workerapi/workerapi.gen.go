@@ -1063,9 +1063,8 @@ type BrowserSessionResponse struct {
 // BrowserSessionSortField The sort fields of sessions.
 type BrowserSessionSortField string
 
-// BrowserSettings Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
-// `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
-// `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+// BrowserSettings Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+// above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
 //
 // Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 type BrowserSettings struct {
@@ -1127,8 +1126,8 @@ type BrowserSettings struct {
 	Headless *bool `json:"headless,omitempty"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-	// activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-	// `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+	// minutes for WebDriver.
 	//
 	//
 	// Example: 300
@@ -1867,7 +1866,7 @@ type FleetWarmPool struct {
 	// - `demand`: the demand requires more than `WARM_POOL`.
 	// - `maximum`: the demand requires more than `WARM_POOL_MAX`.
 	// - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
-	// - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+	// - `memory`: the free memory does not suffice for `target`.
 	// - `idle`: there was no launch for an hour.
 	// - `draining`: the worker drains.
 	// - `disabled`: `WARM_POOL` is 0.
@@ -2046,9 +2045,8 @@ type LaunchFileState string
 
 // LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
-	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
-	// `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
-	// `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+	// above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
 	//
 	//
 	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
@@ -2722,7 +2720,7 @@ type WarmDemand struct {
 // - `demand`: the demand requires more than `WARM_POOL`.
 // - `maximum`: the demand requires more than `WARM_POOL_MAX`.
 // - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
-// - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+// - `memory`: the free memory does not suffice for `target`.
 // - `idle`: there was no launch for an hour.
 // - `draining`: the worker drains.
 // - `disabled`: `WARM_POOL` is 0.

@@ -26,7 +26,7 @@ var allowedLocks = map[string]string{
 	"worker/internal/session/launch.Service.mu":             "the channel of a waiting launch has space for its answer",
 	"worker/internal/api/mcp.browser.mu":                    "sends without waiting for the answer",
 	"worker/internal/data/profiledata.Handle.mu":            "serializes save and restore of one launch",
-	"worker/internal/data/profiledata.RemoteHandle.mu":      "serializes save and restore of one launch",
+	"worker/internal/data/profiledata.LocalHandle.mu":       "serializes save and restore of one launch",
 	"worker/internal/browser/proxy.connSet.mu":              "releases a slot, which never waits",
 	"worker/internal/browser/proxy.contextProxies.mu":       "opens a socket for listening",
 	"worker/internal/browser/proxy.endpoint.lookup":         "serializes lookups",

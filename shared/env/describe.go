@@ -9,12 +9,18 @@ import (
 	"text/tabwriter"
 )
 
-// Table returns a Markdown table of the variables of T with the columns Variable,
-// Default and Meaning.
+// Table returns Markdown tables of the variables of T with the columns Variable, Default
+// and Meaning, one with a heading for each group.
 func Table[T any]() string {
 	var b strings.Builder
-	b.WriteString("| Variable | Default | Meaning |\n|---|---|---|\n")
-	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
+	group, header := "", "| Variable | Default | Meaning |\n|---|---|---|\n"
+	for _, v := range variables(reflect.TypeFor[T]()) {
+		if v.group != group {
+			group = v.group
+			fmt.Fprintf(&b, "\n### %s\n\n%s", group, header)
+		} else if b.Len() == 0 {
+			b.WriteString(header)
+		}
 		fallback := v.defaultText()
 		if v.defaultValue() != "" {
 			fallback = "`" + escapeCell(v.defaultValue()) + "`"
@@ -24,11 +30,16 @@ func Table[T any]() string {
 	return b.String()
 }
 
-// Usage returns the variables of T as plain text for --help.
+// Usage returns the variables of T as plain text for --help, with a heading for each group.
 func Usage[T any]() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, v := range variables(reflect.TypeFor[T](), "", nil) {
+	group := ""
+	for _, v := range variables(reflect.TypeFor[T]()) {
+		if v.group != group {
+			group = v.group
+			_, _ = fmt.Fprintf(w, "\n%s:\n", group)
+		}
 		doc := v.doc()
 		if note := v.defaultText(); note != "" {
 			doc = strings.TrimSpace(doc + " (" + note + ")")
@@ -60,7 +71,7 @@ func escapeCell(text string) string {
 func Redacted[T any](config T) []slog.Attr {
 	root := reflect.ValueOf(config)
 	var attrs []slog.Attr
-	for _, v := range variables(root.Type(), "", nil) {
+	for _, v := range variables(root.Type()) {
 		value := root.FieldByIndex(v.index)
 		switch {
 		case v.secret() && value.IsZero():

@@ -9,14 +9,16 @@
 //	}
 //
 // The tags env (with the options required, notEmpty, file, expand), envDefault,
-// envSeparator and envPrefix are those of caarlos0/env; doc and secret are this
-// package's. A struct field without an env tag is a group.
+// envSeparator and envPrefix are those of caarlos0/env; doc, secret and group are this
+// package's. A struct field without an env tag contains more variables. group is the
+// heading of a field and of those after it, up to the next group.
 //
 // A secret can also be in a file: if SVC_KEY is unset or empty, SVC_KEY_FILE is the
 // path of a file with its value.
 package env
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +68,7 @@ func Parse[T any](environ map[string]string) (T, error) {
 	}
 	root := reflect.ValueOf(&config).Elem()
 	var problems []Problem
-	for _, v := range variables(root.Type(), "", nil) {
+	for _, v := range variables(root.Type()) {
 		environ, err := v.withFile(environ)
 		if err != nil {
 			problems = append(problems, Problem{Variable: v.fileName(), Reason: err.Error()})
@@ -93,21 +95,28 @@ type variable struct {
 	prefix string
 	field  reflect.StructField
 	index  []int // of the field, from the outermost struct
+	group  string
 }
 
 // variables returns the variables of a struct type in the order of its fields.
-func variables(structure reflect.Type, prefix string, parent []int) []variable {
+func variables(structure reflect.Type) []variable { return variablesIn(structure, variable{}) }
+
+// variablesIn returns the variables of a struct type that is the field of another one.
+func variablesIn(structure reflect.Type, outer variable) []variable {
 	var all []variable
+	group := outer.group
 	for i := range structure.NumField() {
 		field := structure.Field(i)
-		index := append(slices.Clone(parent), i)
 		name, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+		group = cmp.Or(field.Tag.Get("group"), group)
+		v := variable{name: outer.prefix + name, prefix: outer.prefix, field: field, index: append(slices.Clone(outer.index), i), group: group}
 		switch {
 		case !field.IsExported() || name == "-":
 		case name != "":
-			all = append(all, variable{name: prefix + name, prefix: prefix, field: field, index: index})
+			all = append(all, v)
 		case field.Type.Kind() == reflect.Struct:
-			all = append(all, variables(field.Type, prefix+field.Tag.Get("envPrefix"), index)...)
+			v.prefix += field.Tag.Get("envPrefix")
+			all = append(all, variablesIn(field.Type, v)...)
 		}
 	}
 	return all
@@ -116,7 +125,7 @@ func variables(structure reflect.Type, prefix string, parent []int) []variable {
 func (v variable) doc() string {
 	doc := v.field.Tag.Get("doc")
 	if v.secret() {
-		doc += " " + v.fileName() + " is the path of a file with the value instead."
+		doc += " Or its file: " + v.fileName() + "."
 	}
 	return doc
 }

@@ -30,7 +30,8 @@ type config struct {
 	Proxies  []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of proxies."`
 	Verbose  bool           `env:"VERBOSE" doc:"Log more."`
 	Pin      int            `env:"PIN" secret:"true" doc:"A number nobody may see."`
-	Database database       `envPrefix:"DATABASE_"`
+	Database database       `envPrefix:"DATABASE_" group:"The database"`
+	Level    string         `env:"LEVEL" doc:"Level of the log."`
 	Ignored  string
 }
 
@@ -150,13 +151,19 @@ func TestParse_CallsValidate(t *testing.T) {
 const wantTable = `| Variable | Default | Meaning |
 |---|---|---|
 | ` + "`PORT` | `3000`" + ` | Port to listen on. |
-| ` + "`SVC_KEY`" + ` |  | Organization key \| yours. SVC_KEY_FILE is the path of a file with the value instead. |
+| ` + "`SVC_KEY`" + ` |  | Organization key \| yours. Or its file: SVC_KEY_FILE. |
 | ` + "`PUBLIC_URL`" + ` |  | Address that clients use. |
 | ` + "`TRUSTED_PROXIES`" + ` |  | Networks of proxies. |
 | ` + "`VERBOSE`" + ` |  | Log more. |
-| ` + "`PIN`" + ` |  | A number nobody may see. PIN_FILE is the path of a file with the value instead. |
-| ` + "`DATABASE_URL`" + ` | required | Where the database is. DATABASE_URL_FILE is the path of a file with the value instead. |
+| ` + "`PIN`" + ` |  | A number nobody may see. Or its file: PIN_FILE. |
+
+### The database
+
+| Variable | Default | Meaning |
+|---|---|---|
+| ` + "`DATABASE_URL`" + ` | required | Where the database is. Or its file: DATABASE_URL_FILE. |
 | ` + "`DATABASE_TIMEOUT` | `5s`" + ` | How long a query may take. |
+| ` + "`LEVEL`" + ` |  | Level of the log. |
 `
 
 func TestTableAndUsage(t *testing.T) {
@@ -165,8 +172,9 @@ func TestTableAndUsage(t *testing.T) {
 	}
 	usage := env.Usage[config]()
 	for _, want := range []string{
-		"  PORT              Port to listen on. (default 3000)\n",
-		"  DATABASE_URL      Where the database is. DATABASE_URL_FILE is the path of a file with the value instead. (required)\n",
+		"  PORT             Port to listen on. (default 3000)\n",
+		"\nThe database:\n",
+		"  DATABASE_URL      Where the database is. Or its file: DATABASE_URL_FILE. (required)\n",
 	} {
 		if !strings.Contains(usage, want) {
 			t.Errorf("%q is missing in:\n%s", want, usage)

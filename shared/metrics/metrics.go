@@ -26,8 +26,8 @@ const Path = "/metrics"
 
 // Config is the metrics configuration of every program.
 type Config struct {
-	Token   string `env:"METRICS_TOKEN" secret:"true" doc:"The bearer token for GET /metrics on PORT. The worker also accepts the worker key."`
-	Address string `env:"METRICS_ADDR" doc:"The address of a separate listener for GET /metrics, such as :9090. It requires no authentication; do not expose it to other networks. /metrics is then not available on PORT."`
+	Token   string `env:"METRICS_TOKEN" secret:"true" doc:"Bearer token for GET /metrics on PORT; the worker also accepts the worker key."`
+	Address string `env:"METRICS_ADDR" doc:"Address of a separate listener for GET /metrics without authentication, such as :9090, instead of PORT."`
 }
 
 // Validate checks the address.

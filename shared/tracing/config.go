@@ -20,10 +20,10 @@ import (
 // Config configures traces. The OTEL variables have their standard meaning. The
 // zero value disables tracing.
 type Config struct {
-	Endpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"The URL of the OpenTelemetry collector for traces (OTLP over HTTP), such as http://localhost:4318. When unset, there are no traces."`
-	Headers    string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"Headers of requests to the collector: name=value pairs separated by commas, with the values in URL encoding."`
-	Sampler    string `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" doc:"Which traces are recorded: always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or parentbased_traceidratio. With parentbased, the caller's traceparent header decides if there is one."`
-	SamplerArg string `env:"OTEL_TRACES_SAMPLER_ARG" doc:"The share of traces that a traceidratio sampler records, from 0 to 1; 1 when unset."`
+	Endpoint   string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of the OpenTelemetry collector for traces (OTLP over HTTP), such as http://localhost:4318. Default: no traces."`
+	Headers    string `env:"OTEL_EXPORTER_OTLP_HEADERS" secret:"true" doc:"Headers of requests to the collector: name=value in URL encoding, separated by commas."`
+	Sampler    string `env:"OTEL_TRACES_SAMPLER" envDefault:"parentbased_always_on" doc:"Which traces are recorded: always_on, always_off, traceidratio, or with parentbased_ as the caller's traceparent says."`
+	SamplerArg string `env:"OTEL_TRACES_SAMPLER_ARG" doc:"Share of traces that a traceidratio sampler records, from 0 to 1. Default: 1."`
 
 	Roots *x509.CertPool // certificate authorities that the collector may have; nil for those of the system
 }

@@ -27,7 +27,7 @@ const endReasons: Record<EndReason, { title: string; explanation: string }> = {
   unresponsive: {
     title: "Unresponsive",
     explanation:
-      "The browser stopped responding, and the worker ended it. UNRESPONSIVE_TIMEOUT of the worker sets how long it waits.",
+      "The browser stopped responding, and the worker ended it. It waits for 60 seconds.",
   },
   oom: {
     title: "Out of memory",

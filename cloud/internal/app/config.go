@@ -16,35 +16,39 @@ import (
 
 // Config is the cloud's configuration.
 type Config struct {
-	Host           string         `env:"HOST" doc:"The address to listen on. When unset, the cloud listens on all addresses."`
-	Port           int            `env:"PORT" envDefault:"8080" doc:"The port to listen on, also of svc-cloud registry."`
-	PublicURL      string         `env:"PUBLIC_URL" doc:"The URL at which browsers reach the service; http://localhost:PORT when unset. With https, cookies are marked Secure."`
-	DatabaseURL    string         `env:"DATABASE_URL" secret:"true" doc:"The URL of the PostgreSQL database. It may name several hosts, such as postgres://h1:5432,h2:5432/db; the cloud uses the one that accepts writes. When unset, the cloud runs an embedded PostgreSQL in DATA_DIR."`
-	DataDir        string         `env:"DATA_DIR" envDefault:".svc/cloud" doc:"The directory of the embedded PostgreSQL, the generated secret key, browser builds and mail written to files."`
-	ReleasesURL    string         `env:"RELEASES_URL" secret:"true" doc:"The store of the browser builds in the catalog: a file://, s3:// or gs:// URL; DATA_DIR/releases when unset."`
-	SecretKeys     string         `env:"SECRET_KEYS" secret:"true" doc:"The keys that encrypt proxy passwords, client certificates, queued mail and saved idempotency answers: a comma-separated list of id:key, each key 32 bytes in base64. The first key encrypts; all of them decrypt. When unset, a key is generated and stored in DATA_DIR."`
-	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long the cloud continues to serve requests after SIGTERM, with /readyz failing so that load balancers stop sending traffic, before it closes the port. The container image sets 5s."`
-	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"The networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
-	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"The maximum number of concurrent client connections; further connections wait to be accepted. 0 for no limit."`
-	Mail           MailConfig
-	Access         AccessConfig
-	SingleSignOn   SingleSignOnConfig
-	Stripe         StripeConfig
-	RegistryURL    string `env:"REGISTRY_URL" doc:"The registry of the worker's container image, such as registry.example.com. When unset, no image path is shown."`
-	Registry       RegistryConfig
-	Retention      time.Duration `env:"RETENTION" envDefault:"9600h" doc:"How long ended sessions, audit events and messages of POST /v1/contact are kept; 0 keeps them forever."`
-	Metrics        metrics.Config
-	Traces         tracing.Config
-	Logging        program.Logging
+	Port        int    `env:"PORT" envDefault:"8080" group:"Most important" doc:"Port to listen on, also of svc-cloud registry."`
+	PublicURL   string `env:"PUBLIC_URL" doc:"URL at which browsers reach the service; with https, cookies are marked Secure. Default: http://localhost:PORT."`
+	DatabaseURL string `env:"DATABASE_URL" secret:"true" doc:"URL of the PostgreSQL database. Default: an embedded PostgreSQL in DATA_DIR."`
+	DataDir     string `env:"DATA_DIR" envDefault:".svc/cloud" doc:"Directory of the embedded PostgreSQL, the generated secret key, browser builds and mail."`
+	SecretKeys  string `env:"SECRET_KEYS" secret:"true" doc:"Keys that encrypt stored secrets: id:key, each key 32 bytes in base64, separated by commas. Default: a generated key in DATA_DIR."`
+	ReleasesURL string `env:"RELEASES_URL" secret:"true" doc:"Store of the browser builds in the catalog: a file://, s3:// or gs:// URL. Default: DATA_DIR/releases."`
+	Mail        MailConfig
+	Retention   time.Duration `env:"RETENTION" envDefault:"9600h" doc:"How long ended sessions, audit events and messages of POST /v1/contact are kept. 0: forever."`
+
+	Host           string         `env:"HOST" group:"Network and shutdown" doc:"Address to listen on. Default: all addresses."`
+	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once; further ones wait to be accepted. 0: no limit."`
+	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests are served after SIGTERM while /readyz reports not ready; the image sets 5s."`
+
+	Access       AccessConfig       `group:"Accounts and limits"`
+	SingleSignOn SingleSignOnConfig `group:"Single sign-on"`
+	Stripe       StripeConfig       `group:"Payments"`
+
+	RegistryURL string `env:"REGISTRY_URL" group:"Registry of the worker's image" doc:"Registry of the worker's container image, such as registry.example.com. Default: no image path is shown."`
+	Registry    RegistryConfig
+
+	Metrics metrics.Config `group:"Metrics, traces and logs"`
+	Traces  tracing.Config
+	Logging program.Logging
 }
 
 // AccessConfig limits what visitors and users may do without the operator; 0 is
 // no limit.
 type AccessConfig struct {
-	SignUp               string `env:"SIGN_UP" doc:"Who may create an account, including by single sign-on: open (anyone), invite (only people invited to an organization) or closed (nobody). When unset, open until the first user exists, then invite."`
-	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Allow owners and admins to change plans and add-ons when there is no payment provider. When false, only an operator can, with svc-cloud organizations plan."`
-	MaxFreeOrganizations int    `env:"MAX_FREE_ORGANIZATIONS_PER_USER" envDefault:"3" doc:"The maximum number of organizations on the free plan that a user can create; 0 for no limit."`
-	MaxKeys              int    `env:"MAX_KEYS_PER_ORGANIZATION" envDefault:"50" doc:"The maximum number of active keys of an organization; 0 for no limit."`
+	SignUp               string `env:"SIGN_UP" doc:"Who may create an account: open, invite (invited people) or closed. Default: open until the first user exists, then invite."`
+	BillingSelfService   bool   `env:"BILLING_SELF_SERVICE" envDefault:"false" doc:"Allow owners and admins to change plans and add-ons when there is no payment provider."`
+	MaxFreeOrganizations int    `env:"MAX_FREE_ORGANIZATIONS_PER_USER" envDefault:"3" doc:"Maximum number of organizations on the free plan that a user can create. 0: no limit."`
+	MaxKeys              int    `env:"MAX_KEYS_PER_ORGANIZATION" envDefault:"50" doc:"Maximum number of active keys of an organization. 0: no limit."`
 }
 
 func (a AccessConfig) validate() error {
@@ -61,23 +65,23 @@ func (a AccessConfig) validate() error {
 
 // MailConfig configures outgoing mail.
 type MailConfig struct {
-	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"The mail server: smtp://user:password@host:port (STARTTLS) or smtps://. When unset, mail is written to files in DATA_DIR/mail."`
-	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"The sender of mail: an address or Name <address>."`
-	Contact string `env:"CONTACT_EMAIL" doc:"The address that receives the messages of POST /v1/contact by mail. The messages are always stored in the database."`
+	SMTPURL string `env:"SMTP_URL" secret:"true" doc:"Mail server: smtp://user:password@host:port (STARTTLS) or smtps://. Default: files in DATA_DIR/mail."`
+	From    string `env:"MAIL_FROM" envDefault:"svc <no-reply@localhost>" doc:"Sender of mail: an address or Name <address>."`
+	Contact string `env:"CONTACT_EMAIL" doc:"Address that receives the messages of POST /v1/contact by mail."`
 }
 
 // SingleSignOnConfig configures the OpenID provider.
 type SingleSignOnConfig struct {
-	Issuer       string `env:"OIDC_ISSUER" doc:"The issuer URL of the OpenID provider for single sign-on, as in its tokens. When unset, single sign-on is off. The redirect URL to register at the provider is PUBLIC_URL/v1/auth/oidc/callback."`
-	ClientID     string `env:"OIDC_CLIENT_ID" doc:"The client ID of this service at the OpenID provider."`
-	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"The client secret of this service at the OpenID provider."`
+	Issuer       string `env:"OIDC_ISSUER" doc:"Issuer URL of the OpenID provider, as in its tokens. Default: no single sign-on."`
+	ClientID     string `env:"OIDC_CLIENT_ID" doc:"Client ID of this service at the OpenID provider."`
+	ClientSecret string `env:"OIDC_CLIENT_SECRET" secret:"true" doc:"Client secret of this service at the OpenID provider."`
 }
 
 // StripeConfig configures the payment provider; empty for manual billing.
 type StripeConfig struct {
-	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"The Stripe secret key. When set, Stripe bills subscriptions. When unset, billing is manual: invoices are recorded, and BILLING_SELF_SERVICE determines who can change plans."`
-	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"The signing secret of the Stripe webhook endpoint PUBLIC_URL/v1/webhooks/stripe."`
-	APIBase       string `env:"STRIPE_API_BASE" doc:"The base URL of the Stripe API, for tests; the public Stripe API when unset."`
+	SecretKey     string `env:"STRIPE_SECRET_KEY" secret:"true" doc:"Stripe secret key. Default: manual billing."`
+	WebhookSecret string `env:"STRIPE_WEBHOOK_SECRET" secret:"true" doc:"Signing secret of the Stripe webhook endpoint PUBLIC_URL/v1/webhooks/stripe."`
+	APIBase       string `env:"STRIPE_API_BASE" doc:"Base URL of the Stripe API, for tests. Default: the public Stripe API."`
 }
 
 // Validate checks the values that a type alone cannot check.

@@ -19,8 +19,8 @@ import (
 
 // RegistryConfig configures svc-cloud registry.
 type RegistryConfig struct {
-	Upstream string `env:"REGISTRY_UPSTREAM" secret:"true" doc:"For svc-cloud registry: the URL of the repository with the worker's image, such as https://user:password@registry.example.com/svc/worker. Without user and password, the image is read anonymously."`
-	Redirect bool   `env:"REGISTRY_REDIRECT" envDefault:"false" doc:"For svc-cloud registry: send clients to the other host to which the upstream registry redirects a blob, such as an object store, instead of passing the blob through."`
+	Upstream string `env:"REGISTRY_UPSTREAM" secret:"true" doc:"For svc-cloud registry: URL of the repository with the worker's image, such as https://user:password@registry.example.com/svc/worker."`
+	Redirect bool   `env:"REGISTRY_REDIRECT" envDefault:"false" doc:"For svc-cloud registry: send clients to the host to which the upstream redirects a blob."`
 }
 
 // upstream returns the repository; nil if it is not configured.

@@ -32,7 +32,7 @@ export const texts = {
   more: (count: number) => `Show ${count} more`,
   none: "There is no such recording",
   noneHint:
-    "Sessions are recorded if they were launched with browser.record. Recordings are removed after FILES_RETENTION, or RECORDINGS_RETENTION if they are in RECORDINGS_URL.",
+    "Sessions are recorded if they were launched with browser.record. Recordings are removed after FILES_RETENTION.",
   running: "The session is still being recorded",
   runningHint: "The recording is available a few seconds after the end of the session.",
   retry: "Try again",

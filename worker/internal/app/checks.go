@@ -37,7 +37,7 @@ func (c Config) checkDescriptors(limit uint64, logger *slog.Logger) {
 
 // isolation returns the resource limits of launches.
 func (c Config) isolation() *sandbox.Options {
-	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: c.LaunchPIDs, Pressure: fleet.MemoryNearlyFull}
+	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: launchProcesses, Pressure: fleet.MemoryNearlyFull}
 }
 
 // noSandboxAllowed reports whether browsers may run without Chromium's own sandbox

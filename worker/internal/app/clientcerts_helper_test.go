@@ -1,15 +1,14 @@
 package app_test
 
 import (
-	"archive/tar"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"maps"
 	"net"
@@ -22,14 +21,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/google/uuid"
 	"github.com/youmark/pkcs8"
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/certs/certtest"
+	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/app"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
@@ -190,7 +191,7 @@ func (c *clientCerts) browserJSON(t *testing.T, list []clientInput, more map[str
 }
 
 // launchBy launches a profile with these settings, and checks that no answer shows a secret.
-func (c *clientCerts) launchBy(t *testing.T, profile fmt.Stringer, settings string) (workerapi.BrowserSession, *tab) {
+func (c *clientCerts) launchBy(t *testing.T, profile uuid.UUID, settings string) (workerapi.BrowserSession, *tab) {
 	t.Helper()
 	status, text := c.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":%s}`, profile, settings), "X-API-Key", workerKey)
 	if status != http.StatusCreated {
@@ -215,9 +216,9 @@ func (c *clientCerts) assertNoSecret(t *testing.T, text []byte) {
 }
 
 // assertNotOnDisk fails if the data of the worker contains a certificate database or a key.
-func (c *clientCerts) assertNotOnDisk(t *testing.T, profile fmt.Stringer) {
+func (c *clientCerts) assertNotOnDisk(t *testing.T, profile uuid.UUID) {
 	t.Helper()
-	for name, content := range savedFiles(t, filepath.Join(c.config.DataDir, "profiles", profile.String())) {
+	for name, content := range savedFiles(t, filepath.Join(c.config.DataDir, "profiles"), profile) {
 		if strings.Contains(name, ".pki") || strings.HasSuffix(name, "cert9.db") {
 			t.Errorf("the saved data contains %s", name)
 		}
@@ -229,36 +230,32 @@ func (c *clientCerts) assertNotOnDisk(t *testing.T, profile fmt.Stringer) {
 	}
 }
 
-// savedFiles returns the files of all versions of a profile's data, by name.
-func savedFiles(t *testing.T, dir string) map[string]string {
+// savedFiles returns the files of a profile's data that is saved in a directory, by name.
+func savedFiles(t *testing.T, dir string, profile uuid.UUID) map[string]string {
 	t.Helper()
-	versions, err := filepath.Glob(filepath.Join(dir, "*.tar.zst"))
-	if err != nil || len(versions) == 0 {
-		t.Fatalf("no data is saved in %s (%v)", dir, err)
+	saved, err := profiledata.OpenLocal(profiledata.LocalOptions{Dir: dir, Versions: 1, MaxBytes: 1 << 30, Clock: clock.System{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := saved.Reader(profile).Restore(t.Context(), root); err != nil {
+		t.Fatal(err)
 	}
 	found := map[string]string{}
-	for _, version := range versions {
-		file, err := os.Open(version)
-		if err != nil {
-			t.Fatal(err)
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
 		}
-		defer file.Close()
-		unpacked, err := zstd.NewReader(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unpacked.Close()
-		for archive := tar.NewReader(unpacked); ; {
-			header, err := archive.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			content, readErr := io.ReadAll(archive)
-			if err != nil || readErr != nil {
-				t.Fatal(err, readErr)
-			}
-			found[filepath.Base(version)+"/"+header.Name] = string(content)
-		}
+		content, err := root.ReadFile(name)
+		found[name] = string(content)
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no data is saved in %s (%v)", dir, err)
 	}
 	return found
 }

@@ -114,7 +114,7 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 }
 
 func TestContract_HeaderOnEveryAnswer(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds, c.ResumeBuffer = 5, 1 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds = 5 })
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
 	debugger, err := url.Parse(*s.WebSocketDebuggerUrl)

@@ -136,7 +136,7 @@ type heldCommand struct {
 // TestHandover_HoldsEveryClient starts a handover from one connection of a browser that
 // has a client of each kind, and lets a person end it.
 func TestHandover_HoldsEveryClient(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds, c.ResumeBuffer = 30, 1 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds = 30 })
 	d := r.drive(t, map[string]any{"webSocketUrl": true, "svc:options": map[string]any{"profileId": r.cloud.Profile(r.version)}})
 	own, _ := d.capabilities["svc:session"].(map[string]any)
 	s := r.session(t, "GET", "/sessions/"+own["sessionId"].(string), "")

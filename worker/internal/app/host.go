@@ -27,7 +27,7 @@ func openHost(config Config, dir string, options fleet.Options) (*host, error) {
 	}
 	return &host{Sampler: sampler, facts: facts, Admission: fleet.Admission{
 		MaxSessions: config.MaxSessions, MaxMemoryPercent: config.MaxMemory, MaxCPUPercent: config.MaxCPU,
-		MinFreeDisk: config.MinFreeDisk << 20, Last: sampler.Last,
+		MinFreeDisk: minFreeDisk, Last: sampler.Last,
 	}}, nil
 }
 

@@ -55,7 +55,7 @@ type worker struct {
 	roots    *x509.CertPool // for calls of the worker; nil for those of the system
 	builds   *browser.Finder
 	presets  *bundle.Set
-	profiles *profiledata.Store
+	profiles *profiledata.Local
 	remote   *remoteProfiles // nil without PROFILE_STORE_URL
 
 	extensions *extension.Store
@@ -156,8 +156,8 @@ func (w *worker) readConfig() (err error) {
 	if w.roots, err = w.config.rootCAs(); err != nil {
 		return err
 	}
-	if w.presets, err = bundle.Load(w.config.BundlesDir); err != nil {
-		return fmt.Errorf("BUNDLES_DIR: %w", err)
+	if w.presets, err = bundle.Load(filepath.Join(w.dir, bundlesDir)); err != nil {
+		return err
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (w *worker) openLaunches() {
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
-		MaxWaiting: w.config.MaxWaiting, LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
+		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
 }
@@ -233,7 +233,7 @@ func (w *worker) restServer() *rest.Server {
 // openFiles opens the store of downloads and uploads.
 func (w *worker) openFiles() (*files.Store, error) {
 	return files.Open(files.Options{
-		Dir: filepath.Join(w.dir, "files"), Quota: w.config.LaunchFiles << 20, MinFree: w.config.MinFreeDisk << 20, Retention: w.config.FilesRetention,
+		Dir: filepath.Join(w.dir, "files"), Quota: w.config.LaunchFiles << 20, MinFree: minFreeDisk, Retention: w.config.FilesRetention,
 		Clock: clock.System{}, Log: w.logger, Metrics: files.NewMetrics(w.metrics),
 	})
 }
@@ -251,7 +251,7 @@ func openLauncher(ctx context.Context, config Config, dir string, stored *files.
 	}
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, CACertificates: authorities, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
-		UnresponsiveTimeout: config.Unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
+		UnresponsiveTimeout: unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
 		DebugUsers: debugUsers, Files: stored,
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ func TestProfileData_SavedAtEndAndKept(t *testing.T) {
 	if ended := r.session(t, "DELETE", "/sessions/"+s.Id.String(), ""); ended.DataSaved == nil || !*ended.DataSaved || ended.DataNotSavedReason != nil {
 		t.Errorf("after its end: %+v", ended)
 	}
-	snapshot := filepath.Join(r.config.DataDir, "profiles", profile.String(), "1.tar.zst")
+	snapshot := filepath.Join(r.config.DataDir, "profiles", profile.String(), "1", "manifest")
 	if _, err := os.Stat(snapshot); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -24,19 +23,19 @@ import (
 const saveTime = time.Minute
 
 // openProfiles opens the store of saved profile data.
-func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Store, error) {
+func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Local, error) {
 	dataDir, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("DATA_DIR: %w", err)
 	}
-	return profiledata.Open(profiledata.Options{
-		Dir: filepath.Join(dataDir, "profiles"), Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20,
+	return profiledata.OpenLocal(profiledata.LocalOptions{
+		Dir: filepath.Join(dataDir, "profiles"), Versions: profileVersions, MaxBytes: c.ProfileData << 20,
 		SaveTime: saveTime, Clock: clock.System{}, Logger: logger,
 	})
 }
 
 // profileStore gives launches the data of profiles that is saved on this machine.
-type profileStore struct{ store *profiledata.Store }
+type profileStore struct{ store *profiledata.Local }
 
 // Acquire implements launch.Data.
 func (k profileStore) Acquire(_ context.Context, use launch.DataUse) (launch.SavedData, error) {
@@ -62,9 +61,10 @@ func listProfiles(out io.Writer) program.Command[Config] {
 	var local bool
 	return program.Command[Config]{
 		Name: "list", Summary: "List the profiles with saved data on this machine",
-		Detail: "CONTENT is the size of the current version, ON DISK the size of all versions.",
-		Flags:  localFlag(&local),
-		Run: func(_ context.Context, config Config, logger *slog.Logger) error {
+		Detail: "CONTENT is the size of the current version, ON DISK the size of all versions,\n" +
+			"which share what did not change.",
+		Flags: localFlag(&local),
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			if err := config.requireLocal(local, "GET /v1/profiles/{profileId}/data/versions of the cloud"); err != nil {
 				return err
 			}
@@ -72,22 +72,19 @@ func listProfiles(out io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			found, err := store.Profiles()
+			found, err := store.Profiles(ctx)
 			if err != nil {
 				return err
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(w, "PROFILE\tVERSIONS\tCURRENT\tSAVED\tCONTENT\tON DISK")
 			for _, p := range found {
-				current, saved, content, onDisk := "-", "-", "-", int64(0)
-				for _, v := range p.Versions {
-					onDisk += v.Size
-				}
+				current, saved, content := "-", "-", "-"
 				if len(p.Versions) > 0 {
 					newest := p.Versions[0]
 					current, saved, content = fmt.Sprint(newest.Number), savedAt(newest), contentSize(newest)
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", p.ID, len(p.Versions), current, saved, content, program.Bytes(onDisk))
+				_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", p.ID, len(p.Versions), current, saved, content, program.Bytes(p.Size))
 			}
 			return w.Flush()
 		},
@@ -99,8 +96,8 @@ func listVersions(out io.Writer) program.Command[Config] {
 	var local bool
 	return program.Command[Config]{
 		Name: "versions", Summary: "List the versions of a profile's data, newest first",
-		Detail: "Reads each version completely: STATE shows whether it is intact. A version is saved whenever a browser of the\n" +
-			"profile exits cleanly. The newest PROFILE_VERSIONS versions are kept. With PROFILE_STORE_URL it lists the versions\n" +
+		Detail: "Reads each version completely: STATE shows whether it is intact, ON DISK what it added. A version is saved whenever\n" +
+			"a browser of the profile exits cleanly. The newest three versions are kept. With PROFILE_STORE_URL it lists the versions\n" +
 			"that the cloud has, and needs SVC_KEY.",
 		Args:  []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Flags: localFlag(&local),
@@ -112,19 +109,19 @@ func listVersions(out io.Writer) program.Command[Config] {
 			if config.ProfileStoreURL != "" && !local {
 				return config.listRemoteVersions(ctx, profileID, out, logger)
 			}
-			found, err := store.Versions(profileID)
+			found, err := store.Versions(ctx, profileID)
 			if err != nil {
 				return profileError(profileID, err)
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "VERSION\tSAVED\tCONTENT\tENTRIES\tON DISK\tCHECKSUM\tSTATE")
+			_, _ = fmt.Fprintln(w, "VERSION\tSAVED\tCONTENT\tENTRIES\tON DISK\tID\tSTATE")
 			for _, v := range found {
 				state := "good"
-				if err := store.Verify(ctx, v); err != nil {
+				if err := store.Verify(ctx, profileID, v); err != nil {
 					state = err.Error()
 				}
-				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%.12s\t%s\n", v.Number, savedAt(v), contentSize(v), v.Entries, program.Bytes(v.Size),
-					cmp.Or(v.Checksum, "-"), state)
+				_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\n", v.Number, savedAt(v), contentSize(v), v.Entries, program.Bytes(v.Size),
+					v.ID, state)
 			}
 			return w.Flush()
 		},
@@ -191,7 +188,7 @@ func removeProfile(out io.Writer) program.Command[Config] {
 	}
 }
 
-func (c Config) profile(id string, logger *slog.Logger) (*profiledata.Store, uuid.UUID, error) {
+func (c Config) profile(id string, logger *slog.Logger) (*profiledata.Local, uuid.UUID, error) {
 	profileID, err := uuid.Parse(id)
 	if err != nil {
 		return nil, profileID, fmt.Errorf("%q is not a profile id", id)

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +18,14 @@ import (
 // profilesCLI runs `svc-worker profiles` on a data directory.
 type profilesCLI struct {
 	environ map[string]string
-	store   *profiledata.Store
+	store   *profiledata.Local
 	id      uuid.UUID
 }
 
 func newProfilesCLI(t *testing.T) *profilesCLI {
 	t.Helper()
 	dataDir := t.TempDir()
-	store, err := profiledata.Open(profiledata.Options{Dir: filepath.Join(dataDir, "profiles"), Versions: 3, MaxBytes: 1 << 20, Clock: clock.System{}})
+	store, err := profiledata.OpenLocal(profiledata.LocalOptions{Dir: filepath.Join(dataDir, "profiles"), Versions: 3, MaxBytes: 1 << 20, Clock: clock.System{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +109,17 @@ func TestProfilesCommand_ListsDamagedVersion(t *testing.T) {
 	d := newProfilesCLI(t)
 	d.launch(t, "", "one")
 	d.launch(t, "one", "two")
-	for number, offset := range map[int]int{1: 20, 2: -1} {
-		path := filepath.Join(d.environ["DATA_DIR"], "profiles", d.id.String(), fmt.Sprintf("%d.tar.zst", number))
+	profile := filepath.Join(d.environ["DATA_DIR"], "profiles", d.id.String())
+	chunks, _ := filepath.Glob(filepath.Join(profile, "1", strings.Repeat("?", 64)))
+	if len(chunks) != 1 {
+		t.Fatalf("got chunks %v", chunks)
+	}
+	for _, path := range []string{chunks[0], filepath.Join(profile, "2", "manifest")} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw[(offset+len(raw))%len(raw)] ^= 1
+		raw[20] ^= 1
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +194,7 @@ func TestProfilesCommand_RefusesWithStore(t *testing.T) {
 
 func TestProfilesCommand_Help(t *testing.T) {
 	for line, want := range map[string]string{
-		"--help": "rollback", "rollback --help": "--to VERSION", "remove --help": "Usage: svc-worker profiles remove ID", "versions --help": "PROFILE_VERSIONS",
+		"--help": "rollback", "rollback --help": "--to VERSION", "remove --help": "Usage: svc-worker profiles remove ID", "versions --help": "newest three versions",
 	} {
 		if status, out, _ := newProfilesCLI(t).profiles(strings.Fields(line)...); status != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: %d\n%s", line, status, out)

@@ -30,7 +30,7 @@ func (w *worker) openRecordings(ctx context.Context) error {
 			return err
 		}
 		if o.Store, err = recording.OpenStore(recording.StoreOptions{
-			Bucket: opened, Journal: filepath.Join(w.dir, "recordings"), Retention: w.config.RecordingsTime, Own: own,
+			Bucket: opened, Journal: filepath.Join(w.dir, "recordings"), Retention: w.config.FilesRetention, Own: own,
 			Remove: w.files.RemoveRecording, Clock: clock.System{}, Log: w.logger, Metrics: counted,
 		}); err != nil {
 			return err

@@ -33,7 +33,6 @@ func withRecordings(t *testing.T) func(*app.Config) {
 	return func(c *app.Config) {
 		withFiles(c)
 		c.RecordingsURL = "s3://recordings?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
-		c.RecordingsTime = time.Hour
 	}
 }
 

@@ -22,9 +22,9 @@ const remoteSaveTime = 3 * time.Minute
 // launch.Data and profiledata.Index.
 type remoteProfiles struct {
 	cloud  *cloud.Client
-	store  *profiledata.Remote
+	store  *profiledata.Store
 	bucket *blob.Bucket
-	local  *profiledata.Store // data from before PROFILE_STORE_URL was set
+	local  *profiledata.Local // data from before PROFILE_STORE_URL was set
 }
 
 // openProfileData opens the store of saved profile data on this machine, and
@@ -41,7 +41,7 @@ func (w *worker) openProfileData(ctx context.Context) (err error) {
 }
 
 // openRemoteProfiles opens PROFILE_STORE_URL. The caller closes the bucket.
-func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Store, logger *slog.Logger) (*remoteProfiles, error) {
+func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Local, logger *slog.Logger) (*remoteProfiles, error) {
 	roots, err := c.rootCAs()
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, lo
 	if err != nil {
 		return nil, err
 	}
-	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.OpenRemote(profiledata.RemoteOptions{
-		Bucket: bucket, Versions: c.ProfileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
+	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.Open(profiledata.Options{
+		Bucket: bucket, Versions: profileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
 	})}, nil
 }
 
@@ -72,31 +72,31 @@ func (p *remoteProfiles) Acquire(ctx context.Context, use launch.DataUse) (launc
 	if use.OrganizationKey.IsZero() {
 		p.store.SetKey(data.Key)
 	}
-	of := profiledata.Use{ProfileID: use.ProfileID, Current: data.Current, Key: data.Key}
-	if of.Local, err = p.localData(use, data.Current != nil); err != nil {
+	granted := profiledata.Use{ProfileID: use.ProfileID, Current: data.Current, Key: data.Key}
+	if granted.Source, err = p.source(use, data.Current != nil); err != nil {
 		return nil, err
 	}
 	if !use.ReadOnly {
-		of.Commit = func(ctx context.Context, v profiledata.SavedVersion) error {
+		granted.Commit = func(ctx context.Context, v profiledata.SavedVersion) error {
 			return p.commit(ctx, use, data.Current, v)
 		}
 	}
-	handle, err := p.store.Handle(of)
+	handle, err := p.store.Handle(granted)
 	if err != nil {
-		if of.Local != nil {
-			of.Local.Release()
+		if granted.Source != nil {
+			granted.Source.Release()
 		}
 		return nil, err
 	}
 	return handle, nil
 }
 
-// localData returns the data of a profile on this machine if the store has none.
-func (p *remoteProfiles) localData(use launch.DataUse, stored bool) (profiledata.Local, error) {
+// source returns the data of a profile on this machine if the store has none.
+func (p *remoteProfiles) source(use launch.DataUse, stored bool) (profiledata.Source, error) {
 	if stored {
 		return nil, p.local.MarkStored(use.ProfileID)
 	}
-	return p.local.Local(use.ProfileID, use.ReadOnly)
+	return p.local.Source(use.ProfileID, use.ReadOnly)
 }
 
 // commit makes a saved version the current one.
@@ -146,7 +146,7 @@ func (w *worker) startGarbageCollection(ctx context.Context) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
-	collector := profiledata.Collector{Remote: w.remote.store, Index: w.remote, Metrics: collected, Logger: w.logger}
+	collector := profiledata.Collector{Store: w.remote.store, Index: w.remote, Metrics: collected, Logger: w.logger}
 	go func() {
 		defer close(done)
 		collector.Run(ctx)

@@ -52,7 +52,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	}
 	w.options = httpd.Options{
 		Logger: logger, Document: document, Name: "svc-worker", Version: program.Version, TrustedProxies: config.TrustedProxies,
-		MaxHeaderBytes: maxHeaderBytes, MaxConnections: config.MaxConnections, Traces: w.traces,
+		MaxHeaderBytes: maxHeaderBytes, MaxConnections: maxConnections, Traces: w.traces,
 	}
 	w.web = httpd.New(w.options)
 	if config.WorkerID != "" {

@@ -20,7 +20,7 @@ const warmPerCPU = 8
 // startWarmPool runs the warm pool until stop is called.
 func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
 	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
-		Size: config.WarmPool, Max: cmp.Or(config.WarmPoolMax, warmPerCPU*w.cpus()), Memory: config.WarmPoolMemory << 20,
+		Size: config.WarmPool, Max: cmp.Or(config.WarmPoolMax, warmPerCPU*w.cpus()),
 		Start: spares.Start, First: spares.First, Load: w.warmPoolLoad, Clock: clock.System{}, Logger: logger,
 	})
 }

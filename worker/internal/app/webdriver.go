@@ -19,7 +19,7 @@ func (w *worker) registerWebDriver(guard *oapi.Guard, server *rest.Server, key a
 	drivers := webdriver.New(webdriver.Options{
 		Launches: w.launches, Links: server.Links, Parse: launchParser(guard), IsWorkerKey: key.Matches,
 		FindDriver: driverFinder{w.launcher, finder}.find, Reasons: w.readiness.Reasons, Recording: server.RecordingOf, Fleet: server.FleetStatus,
-		IdleTimeout: w.config.Lifetimes.WebDriverIdle, Logger: logger,
+		IdleTimeout: w.config.Lifetimes.webDriver(), Logger: logger,
 	})
 	w.closers.AddFunc(drivers.Close)
 	drivers.Register(w.web)

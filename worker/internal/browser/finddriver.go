@@ -12,7 +12,7 @@ const driverName = "chromedriver"
 // DriverFinder finds the WebDriver servers of builds and caches their versions.
 type DriverFinder struct {
 	versions *versionCache
-	path     string // CHROMEDRIVER
+	path     string // replaces the one in PATH; empty for none
 }
 
 // NewDriverFinder returns a DriverFinder. path is an executable, which replaces the one
@@ -33,8 +33,8 @@ func (e *NoDriverError) Error() string {
 	if e.Found != "" {
 		found = "found only " + e.Found
 	}
-	return fmt.Sprintf("This worker has no chromedriver %d for Chromium %d: %s. Install it beside the browser's executable or in PATH, "+
-		"or set CHROMEDRIVER; on Debian: apt-get install chromium-driver.", e.Major, e.Major, found)
+	return fmt.Sprintf("This worker has no chromedriver %d for Chromium %d: %s. Install it beside the browser's executable or in PATH; "+
+		"on Debian: apt-get install chromium-driver.", e.Major, e.Major, found)
 }
 
 // Find returns the path of the WebDriver server for a build: that beside it, or else

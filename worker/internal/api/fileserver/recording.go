@@ -144,7 +144,7 @@ func recordingFault(err error) error {
 	case errors.Is(err, recording.ErrMissing):
 		return fault.New(fault.NotFound, "This part of the session was not recorded. See recording of the session and browser.record.")
 	case errors.Is(err, recording.ErrNone):
-		return fault.New(fault.NotFound, "No such recording. Sessions are recorded if they were launched with browser.record, and recordings are removed after FILES_RETENTION, or RECORDINGS_RETENTION in RECORDINGS_URL.")
+		return fault.New(fault.NotFound, "No such recording. Sessions are recorded if they were launched with browser.record, and recordings are removed after FILES_RETENTION.")
 	case errors.Is(err, recording.ErrExists):
 		return fault.New(fault.Conflict, "This session is being recorded, or was recorded before. A session has one recording. A running one is stopped with DELETE /browsers/{launchId}/recording.")
 	case errors.Is(err, recording.ErrConverting):

@@ -39,8 +39,8 @@ func (e FileError) Error() string {
 	return fmt.Sprintf("%s: %s %s", e.File, e.Field, e.Message)
 }
 
-// Load reads the built-in bundles and, unless dir is empty, every *.json file in
-// dir. Other files, hidden files and directories are ignored. Links must not lead
+// Load reads the built-in bundles and every *.json file in dir, which need not exist.
+// Other files, hidden files and directories are ignored. Links must not lead
 // out of dir.
 //
 // Load fails on any error, and its error contains a FileError for each. A worker
@@ -52,14 +52,14 @@ func Load(dir string) (*Set, error) {
 		return nil, fmt.Errorf("load bundles: %w", err)
 	}
 	bundles, problems := readBundles(builtIn)
-	if dir != "" {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return nil, fmt.Errorf("load bundles: %w", err)
-		}
+	root, err := os.OpenRoot(dir)
+	switch {
+	case err == nil:
 		defer root.Close()
 		more, wrong := readBundles(root.FS())
 		bundles, problems = append(bundles, more...), append(problems, wrong...)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("load bundles: %w", err)
 	}
 	problems = append(problems, findDuplicates(bundles)...)
 	if len(problems) > 0 {

@@ -66,8 +66,8 @@ func BenchmarkSave(b *testing.B) {
 		}
 	}
 	reportProcessors(b, began)
-	if found, err := r.Versions(profileID); err == nil {
-		b.ReportMetric(float64(found[0].Size)/1e6, "MB/snapshot")
+	if found, err := r.Versions(b.Context(), profileID); err == nil {
+		b.ReportMetric(float64(found[0].Size)/1e6, "MB/version")
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 // maxObject is the maximum size of an unpacked object.
 const maxObject = 64 << 20
 
+// keySize is the size of a key of profile data, in bytes.
+const keySize = 32
+
 // box encrypts and names the objects of an organization. Each purpose has its own key,
 // derived from the organization's.
 type box struct {
@@ -29,8 +32,8 @@ type box struct {
 }
 
 func newBox(key []byte) (*box, error) {
-	if len(key) != 32 {
-		return nil, fmt.Errorf("the key of the profile data has %d bytes, not 32", len(key))
+	if len(key) != keySize {
+		return nil, fmt.Errorf("the key of the profile data has %d bytes, not %d", len(key), keySize)
 	}
 	derived := map[string][]byte{"encryption": nil, "chunk ids": nil, "boundaries": nil}
 	for purpose := range derived {
@@ -92,17 +95,17 @@ func (b *box) chunkID(content []byte) string {
 
 // seal compresses and encrypts an object. open requires the same name.
 func (b *box) seal(name string, content []byte) []byte {
-	return b.aead.Seal(nil, nil, b.encoder.EncodeAll(content, nil), []byte(name))
+	return b.aead.Seal(nil, nil, b.encoder.EncodeAll(content, make([]byte, 0, len(content))), []byte(name))
 }
 
-// open decrypts an object. errDamaged means that it was changed or moved, or has another
+// open decrypts an object, and unpacks it into a buffer that is large enough. errDamaged means that it was changed or moved, or has another
 // key.
-func (b *box) open(name string, sealed []byte) ([]byte, error) {
+func (b *box) open(name string, sealed, buffer []byte) ([]byte, error) {
 	packed, err := b.aead.Open(nil, nil, sealed, []byte(name))
 	if err != nil {
 		return nil, damaged("object %s cannot be decrypted: it was changed, or has another key", name)
 	}
-	content, err := b.decoder.DecodeAll(packed, nil)
+	content, err := b.decoder.DecodeAll(packed, buffer[:0])
 	if err != nil {
 		return nil, damaged("object %s: %w", name, err)
 	}

@@ -20,7 +20,7 @@ const (
 // of the organization run one. The time of the last collection is in the store, so that
 // usually only one of them collects.
 type Collector struct {
-	Remote  *Remote
+	Store   *Store
 	Index   Index
 	Metrics *Metrics
 	Logger  *slog.Logger
@@ -44,11 +44,11 @@ func (c *Collector) Run(ctx context.Context) {
 // collectDeletedIfDue deletes the data of deleted organizations once a day. Their own
 // workers cannot: the cloud refuses their keys.
 func (c *Collector) collectDeletedIfDue(ctx context.Context) {
-	now := c.Remote.opts.Clock.Now()
+	now := c.Store.opts.Clock.Now()
 	if now.Sub(c.deletedAt) < collectionInterval {
 		return
 	}
-	done, err := c.Remote.CollectDeleted(ctx, c.Index, MinGarbageAge)
+	done, err := c.Store.CollectDeleted(ctx, c.Index, MinGarbageAge)
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -73,7 +73,7 @@ func (c *Collector) collectIfDue(ctx context.Context) {
 	}
 	var done Garbage
 	if err == nil {
-		done, err = c.Remote.CollectGarbage(ctx, c.Index, MinGarbageAge)
+		done, err = c.Store.CollectGarbage(ctx, c.Index, MinGarbageAge)
 	}
 	if ctx.Err() != nil { // the worker stops; another one continues tomorrow
 		return
@@ -89,14 +89,14 @@ func (c *Collector) collectIfDue(ctx context.Context) {
 // due reports whether the store has data of the organization that was not collected for a
 // day.
 func (c *Collector) due(ctx context.Context) (bool, error) {
-	own, err := c.Remote.ownBox(ctx, c.Index)
+	own, err := c.Store.ownBox(ctx, c.Index)
 	if err != nil || own == nil {
 		return false, err
 	}
-	found, err := c.Remote.profiles(ctx, own.directory)
+	found, err := c.Store.profiles(ctx, own.directory)
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	last, err := c.Remote.collectedAt(ctx, own)
-	return c.Remote.opts.Clock.Now().Sub(last) >= collectionInterval, err
+	last, err := c.Store.collectedAt(ctx, own)
+	return c.Store.opts.Clock.Now().Sub(last) >= collectionInterval, err
 }

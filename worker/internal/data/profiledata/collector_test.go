@@ -19,7 +19,7 @@ import (
 func (r *remoteFixture) collector(i profiledata.Index) (*profiledata.Collector, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	return &profiledata.Collector{
-		Remote: r.Remote, Index: i, Metrics: profiledata.NewMetrics(registry), Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+		Store: r.Store, Index: i, Metrics: profiledata.NewMetrics(registry), Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}, registry
 }
 

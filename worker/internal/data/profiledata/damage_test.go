@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 )
 
 // large returns a tree whose snapshot has many blocks.
@@ -23,86 +21,101 @@ func large(seed int64) tree {
 	return data
 }
 
-// TestRestore_DamagedSnapshotNeverReplacesGoodOne truncates and flips every part of
-// the current version. It checks that the previous version is restored, or the saved
-// content if the damage does not change it.
-func TestRestore_DamagedSnapshotNeverReplacesGoodOne(t *testing.T) {
-	good, current := large(1), large(2)
-	r := newFixture(t, func(o *profiledata.Options) { o.Versions = 2 })
-	r.save(t, good)
-	first, err := os.ReadFile(r.path(1))
-	if err != nil {
-		t.Fatal(err)
+// TestRestore_DamagedVersionNeverReplacesGoodOne damages each object of the current version
+// in many ways. It checks that the previous version is restored, and that the damaged one is
+// quarantined.
+func TestRestore_DamagedVersionNeverReplacesGoodOne(t *testing.T) {
+	r := newFixture(t)
+	r.save(t, large(1))
+	r.save(t, large(2))
+	objects, err := filepath.Glob(filepath.Join(r.path(2), "*"))
+	if err != nil || len(objects) < 3 {
+		t.Fatalf("version 2 has the objects %v, %v", objects, err)
 	}
-	r.save(t, current)
-	whole, err := os.ReadFile(r.path(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const trailer = 120
-	packed := len(whole) - trailer
-	damages := map[string][]byte{
-		"empty": {}, "zeros": make([]byte, len(whole)), "longer": append(bytes.Clone(whole), 0), "twice": bytes.Repeat(whole, 2),
-		"the body of another snapshot": append(bytes.Clone(first[:len(first)-trailer]), whole[packed:]...),
-		"a hole":                       append(append(bytes.Clone(whole[:packed/2]), make([]byte, 4096)...), whole[packed/2+4096:]...),
-	}
-	for _, at := range []int{1, 3, 4, 5, 17, 512, packed / 3, packed / 2, packed - 5, packed - 1, packed, packed + 1, packed + 8, len(whole) - 40, len(whole) - 1} {
-		damages[fmt.Sprintf("cut at %d", at)] = whole[:at]
-		damages[fmt.Sprintf("without its first %d", at)] = whole[at:]
-	}
-	flip := func(at int) {
-		flipped := bytes.Clone(whole)
-		flipped[at] ^= 1 << (at % 8)
-		damages[fmt.Sprintf("flipped at %d", at)] = flipped
-	}
-	for at := range 24 {
-		flip(at)
-	}
-	for at := 24; at < packed-16; at += packed / 40 {
-		flip(at)
-	}
-	for at := packed - 16; at < len(whole); at += 2 {
-		flip(at)
-	}
-	for what, content := range damages {
-		quarantined(t, r, map[int][]byte{1: first, 2: content})
-		got := r.restored(t)
-		if left := r.numbers(t); len(left) == 2 { // not detected, so the restored content must equal the saved content
-			assertTree(t, got, current)
-		} else {
-			assertTree(t, got, good)
-			if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
-				t.Errorf("%s: the snapshot was not quarantined: %v", what, err)
+	kinds := 0
+	for _, path := range objects {
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, content := range damages(whole) {
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
 			}
+			assertTree(t, r.restored(t), large(1))
+			if got := fmt.Sprint(r.numbers(t)); got != "[1]" {
+				t.Errorf("got versions %s", got)
+			}
+			if err := os.Rename(r.path(2)+".bad", r.path(2)); err != nil {
+				t.Error(err)
+			}
+			if t.Failed() {
+				t.Fatalf("failed with %s: %s", filepath.Base(path), what)
+			}
+			kinds++
 		}
-		if t.Failed() {
-			t.Fatalf("failed with a damaged snapshot: %s", what)
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	t.Logf("%d kinds of damage", len(damages))
+	assertTree(t, r.restored(t), large(2))
+	t.Logf("%d kinds of damage", kinds)
 }
 
-// quarantined sets the contents of the profile's directory to these versions.
-func quarantined(t *testing.T, r *fixture, versions map[int][]byte) {
+// damages returns an object with every kind of damage.
+func damages(whole []byte) map[string][]byte {
+	n := len(whole)
+	all := map[string][]byte{
+		"empty": {}, "zeros": make([]byte, n), "longer": append(bytes.Clone(whole), 0), "twice": bytes.Repeat(whole, 2),
+		"a hole": append(append(bytes.Clone(whole[:n/2]), make([]byte, 16)...), whole[n/2+16:]...),
+	}
+	for _, at := range []int{1, 12, 17, n / 3, n / 2, n - 16, n - 1} {
+		all[fmt.Sprintf("cut at %d", at)] = whole[:at]
+		all[fmt.Sprintf("without its first %d", at)] = whole[at:]
+	}
+	for _, at := range []int{0, 11, 12, 13, 28, n / 4, n / 2, n - 17, n - 16, n - 1} {
+		flipped := bytes.Clone(whole)
+		flipped[at] ^= 1 << (at % 8)
+		all[fmt.Sprintf("flipped at %d", at)] = flipped
+	}
+	return all
+}
+
+// TestSave_ReplacesSharedChunkThatWasDamaged damages a chunk after the restore that the next
+// version would share.
+func TestSave_ReplacesSharedChunkThatWasDamaged(t *testing.T) {
+	r := newFixture(t)
+	data := large(1)
+	data["Default/large"] = file(randomText(1, 5<<20))
+	r.save(t, data)
+	h := r.claim(t)
+	restore(t, h)
+	for _, path := range allChunks(t, r.path(1)) {
+		corruptFile(t, path, 100)
+	}
+	data["Default/new"] = file("new")
+	if err := h.Save(t.Context(), data.write(t)); err != nil {
+		t.Fatal(err)
+	}
+	h.Release()
+	assertTree(t, r.restored(t), data)
+}
+
+// allChunks returns the paths of the chunks in the directory of a version.
+func allChunks(t testing.TB, dir string) []string {
 	t.Helper()
-	old, _ := filepath.Glob(filepath.Join(r.dir, "*.zst*"))
-	for _, path := range old {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+	all, err := filepath.Glob(filepath.Join(dir, strings.Repeat("?", 64)))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s has no chunk: %v", dir, err)
 	}
-	for number, content := range versions {
-		if err := os.WriteFile(r.path(number), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return all
 }
 
 func TestRestore_LogsDamagedSnapshotAndUsesPreviousVersion(t *testing.T) {
 	r := newFixture(t)
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(2))
-	corruptFile(t, r.path(2), 20)
+	corruptFile(t, r.chunk(t, 2), 20)
 	r.save(t, sampleTree(3))
 	if !strings.Contains(r.log.String(), "profile data snapshot is damaged") || !strings.Contains(r.log.String(), r.path(2)+".bad") {
 		t.Errorf("got log\n%s", r.log)
@@ -119,7 +132,7 @@ func TestRestore_StartsEmptyAndLogsWhenNoSnapshotIsUsable(t *testing.T) {
 		r.save(t, sampleTree(i))
 	}
 	for i := 1; i <= 3; i++ {
-		corruptFile(t, r.path(i), 20)
+		corruptFile(t, r.chunk(t, i), 20)
 	}
 	assertTree(t, r.restored(t), tree{})
 	if !strings.Contains(r.log.String(), "no usable profile data snapshot is left") {
@@ -135,7 +148,7 @@ func TestQuarantine_KeepsFewDamagedSnapshots(t *testing.T) {
 	r := newFixture(t)
 	for i := 1; i <= 7; i++ {
 		r.save(t, sampleTree(i))
-		corruptFile(t, r.path(i), 20)
+		corruptFile(t, r.chunk(t, i), 20)
 	}
 	r.restored(t)
 	left, _ := filepath.Glob(filepath.Join(r.dir, "*.bad"))
@@ -151,8 +164,8 @@ func TestPrune_DamagedVersionsDoNotCount(t *testing.T) {
 	}
 	c := r.claim(t)
 	restore(t, c)
-	corruptFile(t, r.path(2), -1)
-	corruptFile(t, r.path(3), -1)
+	corruptFile(t, r.manifest(2), -1)
+	corruptFile(t, r.manifest(3), -1)
 	if err := c.Save(t.Context(), sampleTree(4).write(t)); err != nil {
 		t.Fatal(err)
 	}

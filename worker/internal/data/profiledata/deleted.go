@@ -18,8 +18,8 @@ var organizationDirectory = lazy.Regexp(`^[0-9a-f]{32}$`)
 // CollectDeleted deletes the data of organizations that the cloud has deleted: the objects
 // in their directories that are older than minAge by the clock of the store. It asks the
 // cloud about each directory. Data that the cloud does not clearly call deleted stays.
-func (r *Remote) CollectDeleted(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
-	directories, err := r.directories(ctx, "")
+func (s *Store) CollectDeleted(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
+	directories, err := s.directories(ctx, "")
 	if err != nil {
 		return done, err
 	}
@@ -29,7 +29,7 @@ func (r *Remote) CollectDeleted(ctx context.Context, index Index, minAge time.Du
 		}
 		deleted, failed := index.Deleted(ctx, directory)
 		if failed == nil && deleted {
-			failed = r.deleteDirectory(ctx, directory, minAge, &done)
+			failed = s.deleteDirectory(ctx, directory, minAge, &done)
 		}
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("data of a deleted organization in %s: %w", directory, failed))
@@ -43,16 +43,16 @@ func (r *Remote) CollectDeleted(ctx context.Context, index Index, minAge time.Du
 
 // deleteDirectory deletes the objects of a directory that are older than minAge. Its time
 // of the last collection is deleted last, because it contains the time of the store.
-func (r *Remote) deleteDirectory(ctx context.Context, directory string, minAge time.Duration, done *Garbage) error {
+func (s *Store) deleteDirectory(ctx context.Context, directory string, minAge time.Duration, done *Garbage) error {
 	marker := path.Join(directory, collectedName)
-	if err := r.opts.Bucket.WriteAll(ctx, marker, nil, nil); err != nil {
+	if err := s.opts.Bucket.WriteAll(ctx, marker, nil, nil); err != nil {
 		return storeError("write", marker, err)
 	}
-	found, err := r.opts.Bucket.Attributes(ctx, marker)
+	found, err := s.opts.Bucket.Attributes(ctx, marker)
 	if err != nil {
 		return storeError("read", marker, err)
 	}
-	objects, err := r.objects(ctx, directory+"/")
+	objects, err := s.list(ctx, directory+"/")
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (r *Remote) deleteDirectory(ctx context.Context, directory string, minAge t
 			left++
 			continue
 		}
-		if err := r.delete(ctx, o.key); err != nil {
+		if err := s.delete(ctx, o.key); err != nil {
 			return err
 		}
 		done.Objects++
@@ -74,12 +74,12 @@ func (r *Remote) deleteDirectory(ctx context.Context, directory string, minAge t
 	if left > 0 {
 		return nil
 	}
-	return r.delete(ctx, marker)
+	return s.delete(ctx, marker)
 }
 
 // delete deletes an object, which another collection may have deleted.
-func (r *Remote) delete(ctx context.Context, key string) error {
-	err := r.opts.Bucket.Delete(ctx, key)
+func (s *Store) delete(ctx context.Context, key string) error {
+	err := s.opts.Bucket.Delete(ctx, key)
 	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
 		return storeError("delete", key, err)
 	}

@@ -31,7 +31,7 @@ func TestCollectDeleted_DeletesOneOrganization(t *testing.T) {
 	_, bucket := startS3(t)
 	r := newRemote(t, bucket)
 	r.save(t, large(1))
-	gone := &remoteFixture{Remote: r.Remote, key: bytes.Repeat([]byte{2}, 32), log: r.log}
+	gone := &remoteFixture{Store: r.Store, key: bytes.Repeat([]byte{2}, 32), log: r.log}
 	h := gone.handle(t, gone.use())
 	if err := errors.Join(h.Restore(t.Context(), emptyRoot(t)), h.Save(t.Context(), sampleTree(1).write(t))); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func onSmallDisk(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newFixture(t, func(o *profiledata.Options) { o.Dir = filepath.Join(dir, "profiles") })
+	r := newFixture(t, func(o *profiledata.LocalOptions) { o.Dir = filepath.Join(dir, "profiles") })
 	r.save(t, sampleTree(1))
 	noise := make([]byte, 2<<20)
 	_, _ = rand.New(rand.NewSource(1)).Read(noise)
@@ -56,7 +56,7 @@ func onSmallDisk(t *testing.T, dir string) {
 		t.Errorf("save on a full disk: got error %v", err)
 	}
 	c.Release()
-	if left, _ := filepath.Glob(filepath.Join(r.dir, "*.tmp")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(r.dir, "*")); len(left) != 3 { // the lock, and version 1 with its objects
 		t.Errorf("leaked %v", left)
 	}
 	assertTree(t, r.restored(t), sampleTree(1))

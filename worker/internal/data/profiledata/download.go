@@ -3,9 +3,6 @@ package profiledata
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"hash"
 	"io"
 	"os"
 	"time"
@@ -14,27 +11,37 @@ import (
 )
 
 // restore unpacks a version into an empty directory.
-func (h *RemoteHandle) restore(ctx context.Context, version uuid.UUID, into *os.Root) error {
+func (h *Handle) restore(ctx context.Context, version uuid.UUID, into *os.Root) error {
 	began := time.Now()
-	m, err := h.remote.readManifest(ctx, h.box, h.use.ProfileID, version)
+	m, err := h.store.readManifest(ctx, h.box, h.use.ProfileID, version)
 	if err != nil {
 		return err
 	}
-	if m.Content > h.remote.opts.MaxBytes {
-		return tooLarge(m.Content, m.Entries, h.remote.opts.MaxBytes)
+	if m.Content > h.store.opts.MaxBytes {
+		return tooLarge(m.Content, m.Entries, h.store.opts.MaxBytes)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	from := &versionReader{digest: sha256.New(), manifest: m, fetched: h.fetch(ctx, m)}
-	defer from.close(cancel)
+	from := h.open(ctx, m)
+	defer from.close()
 	skipped, err := unpackTar(ctx, from, counts{m.Content, m.Entries}, into)
 	if err != nil {
 		return err
 	}
 	skipped.log(h.log, "some entries of the profile data were not restored")
-	h.base = m
+	h.base, h.use.Current = m, &version
 	h.log.Debug("profile data restored", "version", version, "bytes", m.Content, "entries", m.Entries, "took", time.Since(began))
 	return nil
+}
+
+// verify reads a version completely. Errors: errDamaged, those of the store.
+func (h *Handle) verify(ctx context.Context, version uuid.UUID) error {
+	m, err := h.store.readManifest(ctx, h.box, h.use.ProfileID, version)
+	if err != nil {
+		return err
+	}
+	from := h.open(ctx, m)
+	defer from.close()
+	_, err = io.Copy(io.Discard, from)
+	return err
 }
 
 // fetched is the content of one chunk.
@@ -43,78 +50,83 @@ type fetched struct {
 	err     error
 }
 
-// fetch reads the chunks of a manifest, some at a time. The channel yields them in their
-// order and is closed after the last, or when ctx ends.
-func (h *RemoteHandle) fetch(ctx context.Context, m manifest) <-chan chan fetched {
-	all := make(chan chan fetched, transfers)
+// open returns a reader of a version's tar. It reads some chunks at a time. The caller
+// closes it.
+func (h *Handle) open(ctx context.Context, m manifest) *versionReader {
+	ctx, cancel := context.WithCancel(ctx)
+	all, free := make(chan chan fetched, transfers), make(chan []byte, transfers)
 	go func() {
 		defer close(all)
 		for _, ref := range m.Chunks {
-			one := make(chan fetched, 1)
+			next := make(chan fetched, 1)
 			select {
-			case all <- one:
+			case all <- next:
 			case <-ctx.Done():
 				return
 			}
 			go func() {
-				content, err := h.fetchChunk(ctx, ref)
-				one <- fetched{content, err}
+				var buffer []byte
+				select {
+				case buffer = <-free:
+				default:
+				}
+				content, err := h.fetchChunk(ctx, ref, buffer)
+				next <- fetched{content, err}
 			}()
 		}
 	}()
-	return all
+	return &versionReader{ctx: ctx, cancel: cancel, fetched: all, free: free}
 }
 
-func (h *RemoteHandle) fetchChunk(ctx context.Context, ref chunkRef) ([]byte, error) {
+func (h *Handle) fetchChunk(ctx context.Context, ref chunkRef, buffer []byte) ([]byte, error) {
 	name := h.box.objectName(h.use.ProfileID, ref.Version, ref.ID)
-	content, err := h.remote.get(ctx, h.box, name)
-	if err == nil && (int64(len(content)) != ref.Size || h.box.chunkID(content) != ref.ID) {
-		err = damaged("object %s has other content than stated", name)
+	content, err := h.store.get(ctx, h.box, name, buffer)
+	if err == nil && int64(len(content)) != ref.Size {
+		err = damaged("object %s has %d bytes, not %d as stated", name, len(content), ref.Size)
 	}
 	return content, err
 }
 
-// versionReader reads the tar of a version. Each chunk is verified before it is returned.
+// versionReader reads the tar of a version. The encryption authenticates each chunk under
+// its name, and the manifest with their order.
 type versionReader struct {
-	manifest manifest
-	fetched  <-chan chan fetched
-	chunk    bytes.Reader
-	digest   hash.Hash
+	ctx     context.Context
+	cancel  context.CancelFunc
+	fetched <-chan chan fetched // in the order of the chunks; closed after the last, or when ctx ends
+	free    chan<- []byte       // buffers of chunks that were read
+	content []byte
+	chunk   bytes.Reader
 }
 
 // Read implements io.Reader.
 func (r *versionReader) Read(p []byte) (int, error) {
 	for r.chunk.Len() == 0 {
-		one, more := <-r.fetched
+		select {
+		case r.free <- r.content:
+		default:
+		}
+		r.content = nil
+		next, more := <-r.fetched
 		if !more {
+			if err := r.ctx.Err(); err != nil { // not the end of the tar
+				return 0, err
+			}
 			return 0, io.EOF
 		}
-		next := <-one
-		if next.err != nil {
-			return 0, next.err
+		chunk := <-next
+		if chunk.err != nil {
+			return 0, chunk.err
 		}
-		r.chunk.Reset(next.content)
+		r.content = chunk.content
+		r.chunk.Reset(r.content)
 	}
-	n, err := r.chunk.Read(p)
-	r.digest.Write(p[:n])
-	return n, err
-}
-
-// check reads the rest and compares the checksum.
-func (r *versionReader) check() error {
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		return err
-	}
-	if hex.EncodeToString(r.digest.Sum(nil)) != r.manifest.Digest {
-		return damaged("its checksum does not match")
-	}
-	return nil
+	return r.chunk.Read(p)
 }
 
 // close cancels the requests and waits for them.
-func (r *versionReader) close(cancel context.CancelFunc) {
-	cancel()
-	for one := range r.fetched {
-		<-one
+func (r *versionReader) close() {
+	r.cancel()
+	for next := range r.fetched {
+		<-next
 	}
 }

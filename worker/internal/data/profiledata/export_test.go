@@ -2,33 +2,35 @@ package profiledata
 
 import (
 	"context"
-	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
 )
 
-// WriteSnapshot writes a snapshot with these bytes as its tar and these counts in its
-// trailer.
-func WriteSnapshot(path string, tar []byte, content, entries int64) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
+// WriteVersion writes a version with these bytes as its tar and these counts in its
+// manifest.
+func (l *Local) WriteVersion(profileID uuid.UUID, number int, tar []byte, content, entries int64) error {
+	id := uuid.New()
+	path := filepath.Join(l.profileDir(profileID), id.String())
+	m := manifest{Unpacked: int64(len(tar)), Content: content, Entries: entries}
+	err := errors.Join(os.MkdirAll(path, 0o700), os.Symlink(id.String(), filepath.Join(filepath.Dir(path), strconv.Itoa(number))))
+	write := func(base string, content []byte) {
+		_, failed := l.store.put(context.Background(), l.box, l.box.objectName(profileID, id, base), content)
+		err = errors.Join(err, failed)
 	}
-	defer file.Close()
-	w, err := newSnapshotWriter(file)
-	if err != nil {
-		return err
+	for chunk := range slices.Chunk(tar, maxChunk) {
+		ref := chunkRef{ID: l.box.chunkID(chunk), Version: id, Size: int64(len(chunk))}
+		write(ref.ID, chunk)
+		m.Chunks = append(m.Chunks, ref)
 	}
-	if _, err := w.Write(tar); err != nil {
-		return err
-	}
-	return w.finish(&trailer{Content: content, Entries: entries})
-}
-
-// WritePackedSnapshot writes a snapshot with these bytes as its compressed tar and
-// this uncompressed size in its trailer.
-func WritePackedSnapshot(path string, packed []byte, unpacked int64) error {
-	t := trailer{Packed: int64(len(packed)), Unpacked: unpacked, Content: unpacked / 2, Entries: 1000, Digest: sha256.Sum256(packed)}
-	return os.WriteFile(path, append(packed, t.encode()...), 0o600)
+	raw, failed := json.Marshal(m)
+	write(manifestName, raw)
+	return errors.Join(err, failed)
 }
 
 // CollectIfDue is what Run does about once an hour.

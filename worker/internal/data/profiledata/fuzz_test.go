@@ -3,7 +3,6 @@ package profiledata_test
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"io"
 	"io/fs"
 	"os"
@@ -48,9 +47,8 @@ func aLink(name, target string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
 }
 
-// writeSnapshot makes a tar the profile's only version, with the figures that its
-// headers have.
-func (r *fixture) writeSnapshot(t testing.TB, raw []byte) {
+// writeVersion writes a version with this tar, and the counts that its headers have.
+func (r *fixture) writeVersion(t testing.TB, number int, raw []byte) {
 	t.Helper()
 	var content, entries int64
 	for reader := tar.NewReader(bytes.NewReader(raw)); ; entries++ {
@@ -60,10 +58,7 @@ func (r *fixture) writeSnapshot(t testing.TB, raw []byte) {
 		}
 		content += h.Size
 	}
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := profiledata.WriteSnapshot(r.path(1), raw, content, entries); err != nil {
+	if err := r.WriteVersion(profileID, number, raw, content, entries); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,7 +77,7 @@ var evil = []tar.Header{
 func TestRestore_SkipsUnsafeEntries(t *testing.T) {
 	r := newFixture(t)
 	good := []tar.Header{aDir("a/"), aFile("a/x"), aLink("a/link", "x"), aLink("a/dangling", "../later"), aDir("a/b"), aLink("a/b/up", "../../later"), {Typeflag: tar.TypeReg, Name: "suid", Mode: 0o4755}}
-	r.writeSnapshot(t, packed(t, append(good, evil...)...))
+	r.writeVersion(t, 1, packed(t, append(good, evil...)...))
 	above := t.TempDir()
 	if err := os.Mkdir(filepath.Join(above, "data"), 0o700); err != nil {
 		t.Fatal(err)
@@ -118,10 +113,7 @@ func TestRestore_RefusesSnapshotLargerThanStated(t *testing.T) {
 	whole := packed(t, aDir("a/"), aFile("a/x"), aFile("a/y"))
 	for name, figures := range map[string][2]int64{"fewer bytes": {5, 3}, "fewer entries": {6, 2}, "more bytes": {7, 3}, "more entries": {6, 4}} {
 		r := newFixture(t)
-		if err := os.MkdirAll(r.dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := profiledata.WriteSnapshot(r.path(1), whole, figures[0], figures[1]); err != nil {
+		if err := r.WriteVersion(profileID, 1, whole, figures[0], figures[1]); err != nil {
 			t.Fatal(err)
 		}
 		assertTree(t, r.restored(t), tree{})
@@ -131,25 +123,19 @@ func TestRestore_RefusesSnapshotLargerThanStated(t *testing.T) {
 	}
 }
 
-// FuzzRestore restores arbitrary bytes as the tar of a snapshot and as its compressed
-// form. It checks that nothing is written outside the directory or above the limit,
+// FuzzRestore restores arbitrary bytes as the tar of a version. It checks that nothing is written outside the directory or above the limit,
 // that only directories, files and links inside the directory are created, and that a
 // failed restore leaves nothing.
 func FuzzRestore(f *testing.F) {
-	f.Add(false, packed(f, aDir("a/"), aFile("a/x"), aLink("a/l", "x")))
+	f.Add(packed(f, aDir("a/"), aFile("a/x"), aLink("a/l", "x")))
 	for i := range evil {
-		f.Add(false, packed(f, aDir("a/"), aFile("a/x"), evil[i]))
+		f.Add(packed(f, aDir("a/"), aFile("a/x"), evil[i]))
 	}
-	f.Add(true, []byte{})
+	f.Add([]byte{})
 	const limit = 1 << 20
-	f.Fuzz(func(t *testing.T, compressed bool, raw []byte) {
-		r := newFixture(t, func(o *profiledata.Options) { o.MaxBytes = limit })
-		r.writeSnapshot(t, raw)
-		if compressed {
-			if err := profiledata.WritePackedSnapshot(r.path(1), raw, limit); err != nil {
-				t.Fatal(err)
-			}
-		}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r := newFixture(t, func(o *profiledata.LocalOptions) { o.MaxBytes = limit })
+		r.writeVersion(t, 1, raw)
 		above := t.TempDir()
 		if err := os.Mkdir(filepath.Join(above, "data"), 0o700); err != nil {
 			t.Fatal(err)
@@ -187,74 +173,62 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// trailerBytes is the size of the trailer of a snapshot.
-const trailerBytes = 120
-
-// FuzzDamaged replaces the current version with arbitrary bytes. It checks that the
-// saved content is restored, or the previous version; in that case the bytes are
+// FuzzDamaged replaces an object of the current version by arbitrary bytes. It checks that
+// the saved content is restored, or the previous version; in that case the bytes are
 // quarantined unchanged. The previous version must not change.
 func FuzzDamaged(f *testing.F) {
-	writer := newFixture(f)
-	if err := os.MkdirAll(writer.dir, 0o700); err != nil {
-		f.Fatal(err)
+	write := func(t testing.TB) *fixture {
+		r := newFixture(t)
+		r.writeVersion(t, 1, packed(t, aDir("a/"), aFile("a/previous")))
+		r.writeVersion(t, 2, packed(t, aDir("a/"), aFile("a/current")))
+		return r
 	}
-	snapshotOf := func(name string) []byte {
-		writer.writeSnapshot(f, packed(f, aDir("a/"), aFile("a/"+name)))
-		raw, err := os.ReadFile(writer.path(1))
+	object := func(t testing.TB, r *fixture, inManifest bool) string {
+		if inManifest {
+			return r.manifest(2)
+		}
+		return r.chunk(t, 2)
+	}
+	for _, inManifest := range []bool{false, true} {
+		r := write(f)
+		current, err := os.ReadFile(object(f, r, inManifest))
 		if err != nil {
 			f.Fatal(err)
 		}
-		return raw
+		f.Add(inManifest, current)
+		f.Add(inManifest, []byte{})
+		f.Add(inManifest, current[:len(current)-1])
+		f.Add(inManifest, bytes.Repeat(current, 2))
+		for _, at := range []int{0, 12, 30, len(current) / 2, len(current) - 1} {
+			flipped := bytes.Clone(current)
+			flipped[at] ^= 1
+			f.Add(inManifest, flipped)
+		}
 	}
-	good, current := snapshotOf("currant"), snapshotOf("current")
-	f.Add(current)
-	f.Add(good)
-	f.Add([]byte{})
-	f.Add(current[:len(current)-1])
-	f.Add(append(bytes.Clone(good[:len(good)-trailerBytes]), current[len(current)-trailerBytes:]...))
-	f.Add(append(bytes.Clone(current), current...))
-	for _, at := range []int{0, 5, 30, len(current) - 130, len(current) - 100, len(current) - 50, len(current) - 1} {
-		flipped := bytes.Clone(current)
-		flipped[at] ^= 1
-		f.Add(flipped)
-	}
-	f.Fuzz(func(t *testing.T, content []byte) {
-		r := newFixture(t)
-		if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	f.Fuzz(func(t *testing.T, inManifest bool, content []byte) {
+		r := write(t)
+		path := object(t, r, inManifest)
+		saved, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for number, raw := range map[int][]byte{1: good, 2: content} {
-			if err := os.WriteFile(r.path(number), raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		assertRestored(t, r, good, content)
+		want := "a/previous"
+		if bytes.Equal(saved, content) {
+			want = "a/current"
+		}
+		got := r.restored(t)
+		if len(got) != 2 || got[want].Text != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		if quarantined := len(r.numbers(t)) == 1; quarantined != (want == "a/previous") {
+			t.Errorf("got versions %v", r.numbers(t))
+		}
+		resolved, err := filepath.EvalSymlinks(r.path(2) + ".bad")
+		if kept, failed := os.ReadFile(filepath.Join(resolved, filepath.Base(path))); want == "a/previous" && (err != nil || failed != nil || !bytes.Equal(kept, content)) {
+			t.Errorf("the version was not quarantined: %v %v", err, failed)
+		}
 	})
-}
-
-// assertRestored checks a restore with a good previous version and these bytes as the
-// current version.
-func assertRestored(t *testing.T, r *fixture, good, content []byte) {
-	t.Helper()
-	got := r.restored(t)
-	before, err := os.ReadFile(r.path(1))
-	if err != nil || !bytes.Equal(before, good) {
-		t.Fatalf("the previous version has changed: %v", err)
-	}
-	if len(r.numbers(t)) == 2 { // then the bytes must be a complete snapshot
-		end := content[len(content)-trailerBytes:]
-		if sum := sha256.Sum256(end[:trailerBytes-sha256.Size]); !bytes.HasSuffix(end, sum[:]) {
-			t.Errorf("%x was restored", content)
-		}
-		if _, ok := got["a/current"]; !ok && !bytes.Equal(content, good) || got["a/current"].Text != "a/current" && !bytes.Equal(content, good) {
-			t.Errorf("%x was restored as %v", content, got)
-		}
-		return
-	}
-	if len(got) != 2 || got["a/currant"].Text != "a/currant" {
-		t.Errorf("got %v, want the previous version", got)
-	}
-	if kept, err := os.ReadFile(r.path(2) + ".bad"); err != nil || !bytes.Equal(kept, content) {
-		t.Errorf("the version was not quarantined: %v", err)
-	}
 }

@@ -48,12 +48,12 @@ const collectedName = "collected"
 
 // SetKey sets the key of the worker's own organization. Otherwise, a garbage collection
 // reads it from the index.
-func (r *Remote) SetKey(key []byte) {
-	if r.own.Load() != nil {
+func (s *Store) SetKey(key []byte) {
+	if s.own.Load() != nil {
 		return
 	}
 	if b, err := newBox(key); err == nil { // Handle reports the error
-		r.own.Store(b)
+		s.own.Store(b)
 	}
 }
 
@@ -63,22 +63,22 @@ func (r *Remote) SetKey(key []byte) {
 // yet. Data of profiles that the cloud has deleted is deleted too. Data of other
 // organizations stays. A profile that cannot be collected does not stop the others.
 // Several collections at the same time are safe.
-func (r *Remote) CollectGarbage(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
-	own, err := r.ownBox(ctx, index)
+func (s *Store) CollectGarbage(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
+	own, err := s.ownBox(ctx, index)
 	if err != nil || own == nil { // which directory is the organization's is unknown
 		return done, err
 	}
-	now, err := r.beginCollection(ctx, own)
+	now, err := s.beginCollection(ctx, own)
 	if err != nil {
 		return done, err
 	}
-	found, err := r.profiles(ctx, own.directory)
+	found, err := s.profiles(ctx, own.directory)
 	if err != nil {
 		return done, err
 	}
 	for _, id := range found {
 		done.Profiles++
-		if failed := r.collect(ctx, own, index, id, now.Add(-minAge), &done); failed != nil {
+		if failed := s.collect(ctx, own, index, id, now.Add(-minAge), &done); failed != nil {
 			err = errors.Join(err, fmt.Errorf("profile %s: %w", id, failed))
 		}
 		if ctx.Err() != nil {
@@ -90,9 +90,9 @@ func (r *Remote) CollectGarbage(ctx context.Context, index Index, minAge time.Du
 
 // collectedAt returns when a garbage collection of the organization last began; the zero
 // time if none did.
-func (r *Remote) collectedAt(ctx context.Context, own *box) (time.Time, error) {
+func (s *Store) collectedAt(ctx context.Context, own *box) (time.Time, error) {
 	name := path.Join(own.directory, collectedName)
-	found, err := r.opts.Bucket.Attributes(ctx, name)
+	found, err := s.opts.Bucket.Attributes(ctx, name)
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return time.Time{}, nil
 	}
@@ -104,25 +104,25 @@ func (r *Remote) collectedAt(ctx context.Context, own *box) (time.Time, error) {
 
 // beginCollection records that a garbage collection begins. It returns the time of the
 // store, so that a wrong clock of this machine deletes nothing too early.
-func (r *Remote) beginCollection(ctx context.Context, own *box) (time.Time, error) {
-	if _, err := r.put(ctx, own, path.Join(own.directory, collectedName), nil); err != nil {
+func (s *Store) beginCollection(ctx context.Context, own *box) (time.Time, error) {
+	if _, err := s.put(ctx, own, path.Join(own.directory, collectedName), nil); err != nil {
 		return time.Time{}, err
 	}
-	return r.collectedAt(ctx, own)
+	return s.collectedAt(ctx, own)
 }
 
 // ownBox returns the box of the worker's own organization; nil if the store has no data of
 // a profile that the index has.
-func (r *Remote) ownBox(ctx context.Context, index Index) (*box, error) {
-	if own := r.own.Load(); own != nil {
+func (s *Store) ownBox(ctx context.Context, index Index) (*box, error) {
+	if own := s.own.Load(); own != nil {
 		return own, nil
 	}
-	organizations, err := r.directories(ctx, "")
+	organizations, err := s.directories(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, directory := range organizations {
-		found, err := r.profiles(ctx, directory)
+		found, err := s.profiles(ctx, directory)
 		if err != nil {
 			return nil, err
 		}
@@ -132,17 +132,17 @@ func (r *Remote) ownBox(ctx context.Context, index Index) (*box, error) {
 				continue
 			}
 			if err == nil {
-				r.SetKey(key)
+				s.SetKey(key)
 			}
-			return r.own.Load(), err
+			return s.own.Load(), err
 		}
 	}
 	return nil, nil
 }
 
 // profiles lists the profiles of an organization.
-func (r *Remote) profiles(ctx context.Context, directory string) (found []uuid.UUID, err error) {
-	names, err := r.directories(ctx, directory+"/")
+func (s *Store) profiles(ctx context.Context, directory string) (found []uuid.UUID, err error) {
+	names, err := s.directories(ctx, directory+"/")
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +155,8 @@ func (r *Remote) profiles(ctx context.Context, directory string) (found []uuid.U
 }
 
 // directories lists the directories below a prefix.
-func (r *Remote) directories(ctx context.Context, prefix string) (names []string, err error) {
-	for all := r.opts.Bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: "/"}); ; {
+func (s *Store) directories(ctx context.Context, prefix string) (names []string, err error) {
+	for all := s.opts.Bucket.List(&blob.ListOptions{Prefix: prefix, Delimiter: "/"}); ; {
 		entry, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return names, nil
@@ -172,12 +172,16 @@ func (r *Remote) directories(ctx context.Context, prefix string) (names []string
 
 // collect deletes the garbage of one profile. The objects are listed before the versions
 // are read, so that an object that a later version adds is not in the list.
-func (r *Remote) collect(ctx context.Context, b *box, index Index, profileID uuid.UUID, before time.Time, done *Garbage) error {
-	objects, err := r.objects(ctx, path.Join(b.directory, profileID.String())+"/")
+func (s *Store) collect(ctx context.Context, b *box, index Index, profileID uuid.UUID, before time.Time, done *Garbage) error {
+	objects, err := s.list(ctx, path.Join(b.directory, profileID.String())+"/")
 	if err != nil {
 		return err
 	}
-	used, err := r.usedObjects(ctx, b, index, profileID)
+	versions, err := index.Versions(ctx, profileID)
+	if err != nil && !fault.Is(err, fault.NotFound) { // a profile that the cloud has deleted has no versions
+		return err
+	}
+	used, err := s.usedObjects(ctx, b, profileID, versions)
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,7 @@ func (r *Remote) collect(ctx context.Context, b *box, index Index, profileID uui
 		if used[o.key] || !o.modified.Before(before) {
 			continue
 		}
-		err := r.opts.Bucket.Delete(ctx, o.key)
+		err := s.opts.Bucket.Delete(ctx, o.key)
 		if gcerrors.Code(err) == gcerrors.NotFound { // another collection deleted it
 			continue
 		}
@@ -198,16 +202,11 @@ func (r *Remote) collect(ctx context.Context, b *box, index Index, profileID uui
 	return nil
 }
 
-// usedObjects returns the objects of all versions of a profile's data; none for a profile
-// that the cloud has deleted.
-func (r *Remote) usedObjects(ctx context.Context, b *box, index Index, profileID uuid.UUID) (map[string]bool, error) {
-	versions, err := index.Versions(ctx, profileID)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
+// usedObjects returns the objects of all versions of a profile's data.
+func (s *Store) usedObjects(ctx context.Context, b *box, profileID uuid.UUID, versions []uuid.UUID) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, version := range versions {
-		m, err := r.readManifest(ctx, b, profileID, version)
+		m, err := s.readManifest(ctx, b, profileID, version)
 		if err != nil {
 			return nil, err
 		}
@@ -219,8 +218,8 @@ func (r *Remote) usedObjects(ctx context.Context, b *box, index Index, profileID
 	return used, nil
 }
 
-func (r *Remote) objects(ctx context.Context, prefix string) (found []object, err error) {
-	for all := r.opts.Bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+func (s *Store) list(ctx context.Context, prefix string) (found []object, err error) {
+	for all := s.opts.Bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
 		entry, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return found, nil

@@ -43,8 +43,8 @@ func TestCollectGarbage_DeletesOldUnusedObjectsOnly(t *testing.T) {
 	r.save(t, large(1))
 	r.save(t, large(2))
 	other := uuid.New() // a profile that the cloud has deleted
-	foreign := &remoteFixture{Remote: r.Remote, key: bytes.Repeat([]byte{2}, 32), dir: r.dir, log: r.log}
-	for _, each := range []*remoteFixture{{Remote: r.Remote, key: r.key}, foreign} {
+	foreign := &remoteFixture{Store: r.Store, key: bytes.Repeat([]byte{2}, 32), dir: r.dir, log: r.log}
+	for _, each := range []*remoteFixture{{Store: r.Store, key: r.key}, foreign} {
 		use := each.use()
 		use.ProfileID = other
 		h := each.handle(t, use)

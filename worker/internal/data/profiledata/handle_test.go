@@ -16,11 +16,11 @@ import (
 func TestAcquire_ConflictsWhileInUse(t *testing.T) {
 	r := newFixture(t)
 	c := r.claim(t)
-	other, err := profiledata.Open(r.opts)
+	other, err := profiledata.OpenLocal(r.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, store := range []*profiledata.Store{r.Store, other} {
+	for _, store := range []*profiledata.Local{r.Local, other} {
 		if _, err := store.Acquire(profileID); !fault.Is(err, fault.Conflict) {
 			t.Errorf("second Acquire: %v", err)
 		}
@@ -132,8 +132,8 @@ func TestRelease_WaitsForOperationInProgress(t *testing.T) {
 // TestSave_TimeoutBeginsAfterQueueing queues a save behind two slow ones.
 func TestSave_TimeoutBeginsAfterQueueing(t *testing.T) {
 	const bound = 500 * time.Millisecond
-	r := newFixture(t, func(o *profiledata.Options) { o.SaveTime = bound })
-	claimed := func() *profiledata.Handle {
+	r := newFixture(t, func(o *profiledata.LocalOptions) { o.SaveTime = bound })
+	claimed := func() *profiledata.LocalHandle {
 		c, err := r.Acquire(uuid.New())
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,16 +22,16 @@ var profileID = uuid.MustParse("01890000-0000-7000-8000-000000000001")
 
 // fixture is a store with a log.
 type fixture struct {
-	*profiledata.Store
-	opts profiledata.Options
+	*profiledata.Local
+	opts profiledata.LocalOptions
 	dir  string // directory of the profile
 	log  *testenv.Log
 }
 
-func newFixture(t testing.TB, change ...func(*profiledata.Options)) *fixture {
+func newFixture(t testing.TB, change ...func(*profiledata.LocalOptions)) *fixture {
 	t.Helper()
 	r := &fixture{log: &testenv.Log{}}
-	r.opts = profiledata.Options{
+	r.opts = profiledata.LocalOptions{
 		Dir: filepath.Join(t.TempDir(), "profiles"), Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{},
 		Logger: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -39,13 +40,13 @@ func newFixture(t testing.TB, change ...func(*profiledata.Options)) *fixture {
 	}
 	r.dir = filepath.Join(r.opts.Dir, profileID.String())
 	var err error
-	if r.Store, err = profiledata.Open(r.opts); err != nil {
+	if r.Local, err = profiledata.OpenLocal(r.opts); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func (r *fixture) claim(t testing.TB) *profiledata.Handle {
+func (r *fixture) claim(t testing.TB) *profiledata.LocalHandle {
 	t.Helper()
 	c, err := r.Acquire(profileID)
 	if err != nil {
@@ -63,7 +64,7 @@ func (r *fixture) restored(t *testing.T) tree {
 	return restore(t, c)
 }
 
-func restore(t *testing.T, c *profiledata.Handle) tree {
+func restore(t *testing.T, c *profiledata.LocalHandle) tree {
 	t.Helper()
 	root := emptyRoot(t)
 	if err := c.Restore(t.Context(), root); err != nil {
@@ -86,7 +87,7 @@ func (r *fixture) save(t *testing.T, data tree) {
 // numbers returns the numbers of the versions, the current one first.
 func (r *fixture) numbers(t *testing.T) (all []int) {
 	t.Helper()
-	found, err := r.Versions(profileID)
+	found, err := r.Versions(t.Context(), profileID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +97,19 @@ func (r *fixture) numbers(t *testing.T) (all []int) {
 	return all
 }
 
+// path returns the name of a version in the list.
 func (r *fixture) path(number int) string {
-	return filepath.Join(r.dir, fmt.Sprintf("%d.tar.zst", number))
+	return filepath.Join(r.dir, strconv.Itoa(number))
+}
+
+func (r *fixture) manifest(number int) string {
+	return filepath.Join(r.path(number), "manifest")
+}
+
+// chunk returns the path of a chunk that a version added.
+func (r *fixture) chunk(t testing.TB, number int) string {
+	t.Helper()
+	return allChunks(t, r.path(number))[0]
 }
 
 // node is a file, a directory or, with a target, a link.

@@ -50,25 +50,25 @@ func TestSave_KillWhileWritingKeepsLastVersion(t *testing.T) {
 		t.Fatalf("a save checks its context %d times, %v", checks, err)
 	}
 	first.kill()
-	sizes := map[int64]bool{}
+	sizes := map[int]bool{} // of incomplete versions, in objects
 	for n := range points - 1 {
 		at := 1 + n*(checks-1)/(points-2)
 		p := start(t, r, "save-once", 2+n, at)
 		p.await(t, "stopped")
-		if info, err := os.Stat(filepath.Join(r.dir, "saving.tmp")); err == nil {
-			sizes[info.Size()] = true
+		if objects, err := os.ReadDir(filepath.Join(r.dir, "saving")); err == nil {
+			sizes[len(objects)] = true
 		}
 		p.kill()
 		assertNumber(t, r, 1)
 	}
 	if len(sizes) < 3 {
-		t.Errorf("the incomplete snapshots had only the sizes %v", sizes)
+		t.Errorf("the incomplete versions had only the sizes %v", sizes)
 	}
 	p := start(t, r, "save-once", 100, -1)
 	p.await(t, "stopped")
 	p.kill()
 	assertNumber(t, r, 100)
-	t.Logf("%d points of %d checks; sizes of incomplete snapshots: %d", points, checks, len(sizes))
+	t.Logf("%d points of %d checks; sizes of incomplete versions: %d", points, checks, len(sizes))
 }
 
 // TestSave_KillAtAnyTimeKeepsLastVersion kills a process that saves continuously, at
@@ -111,7 +111,7 @@ func TestAcquire_KilledHolderReleasesProfile(t *testing.T) {
 
 // contendForProfile acquires and removes the profile repeatedly and checks that it
 // has exclusive access.
-func contendForProfile(store *profiledata.Store, marker string, times int) error {
+func contendForProfile(store *profiledata.Local, marker string, times int) error {
 	claimed := 0
 	for i := 0; claimed < times; i++ {
 		if i%7 == 0 {

@@ -2,21 +2,29 @@ package profiledata
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // for Content-MD5
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/google/uuid"
-	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 )
 
-// errStore means that the object store failed.
-var errStore = errors.New("the store of profile data failed")
+// errDamaged means that a version differs from what was written.
+var errDamaged = errors.New("the snapshot is damaged")
 
-const manifestName = "manifest"
+// ErrTooLarge means that a profile exceeds the limits of the store.
+var ErrTooLarge = errors.New("larger than PROFILE_DATA_MB allows")
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))
+}
+
+const (
+	manifestName = "manifest"
+	maxEntries   = 200_000
+)
 
 // manifest describes a version: a tar, cut into chunks.
 type manifest struct {
@@ -24,7 +32,6 @@ type manifest struct {
 	Unpacked int64      `json:"unpacked"` // bytes of the tar
 	Content  int64      `json:"content"`  // bytes of the files in it
 	Entries  int64      `json:"entries"`
-	Digest   string     `json:"digest"` // SHA-256 of the tar
 	Chunks   []chunkRef `json:"chunks"`
 }
 
@@ -41,6 +48,11 @@ func (m manifest) chunksByID() map[string]chunkRef {
 		known[c.ID] = c
 	}
 	return known
+}
+
+// hasChunksOf reports whether both versions have the same tar.
+func (m manifest) hasChunksOf(other manifest) bool {
+	return slices.EqualFunc(m.Chunks, other.Chunks, func(a, b chunkRef) bool { return a.ID == b.ID })
 }
 
 // check returns errDamaged for inconsistent sizes.
@@ -64,34 +76,22 @@ func (b *box) objectName(profileID, version uuid.UUID, base string) string {
 }
 
 // put writes an object and returns its size.
-func (r *Remote) put(ctx context.Context, b *box, name string, content []byte) (int64, error) {
+func (s *Store) put(ctx context.Context, b *box, name string, content []byte) (int64, error) {
 	sealed := b.seal(name, content)
-	sum := md5.Sum(sealed) //nolint:gosec // the store refuses an object that was changed on the way
-	err := r.opts.Bucket.WriteAll(ctx, name, sealed, &blob.WriterOptions{ContentType: "application/octet-stream", ContentMD5: sum[:]})
+	return int64(len(sealed)), s.objects.write(ctx, name, sealed)
+}
+
+// get reads an object into a buffer that is large enough, or a new one.
+func (s *Store) get(ctx context.Context, b *box, name string, buffer []byte) ([]byte, error) {
+	sealed, err := s.objects.read(ctx, name)
 	if err != nil {
-		return 0, storeError("write", name, err)
+		return nil, err
 	}
-	return int64(len(sealed)), nil
+	return b.open(name, sealed, buffer)
 }
 
-// get reads an object.
-func (r *Remote) get(ctx context.Context, b *box, name string) ([]byte, error) {
-	sealed, err := r.opts.Bucket.ReadAll(ctx, name)
-	if gcerrors.Code(err) == gcerrors.NotFound {
-		return nil, damaged("object %s is missing", name)
-	}
-	if err != nil {
-		return nil, storeError("read", name, err)
-	}
-	return b.open(name, sealed)
-}
-
-func storeError(what, name string, err error) error {
-	return fmt.Errorf("%w: %s %s: %w", errStore, what, name, err)
-}
-
-func (r *Remote) readManifest(ctx context.Context, b *box, profileID, version uuid.UUID) (m manifest, err error) {
-	raw, err := r.get(ctx, b, b.objectName(profileID, version, manifestName))
+func (s *Store) readManifest(ctx context.Context, b *box, profileID, version uuid.UUID) (m manifest, err error) {
+	raw, err := s.get(ctx, b, b.objectName(profileID, version, manifestName), nil)
 	if err != nil {
 		return m, err
 	}

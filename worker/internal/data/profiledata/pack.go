@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -145,4 +146,29 @@ func isForeign(info fs.FileInfo) bool {
 // are on its path: it goes up only at its beginning, through real directories.
 func staysInside(name, target string) bool {
 	return target != "" && !path.IsAbs(target) && path.Clean(target) == target && filepath.IsLocal(path.Join(path.Dir(name), target))
+}
+
+// bufferSize is the size of read and write buffers.
+const bufferSize = 256 << 10
+
+// contextReader reads until its context ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (p *contextReader) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.Reader.Read(b)
+}
+
+// copyExactly copies exactly size bytes through a buffer.
+func copyExactly(to io.Writer, from io.Reader, size int64, buffer []byte) error {
+	copied, err := io.CopyBuffer(to, io.LimitReader(from, size), buffer)
+	if err == nil && copied < size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -40,8 +40,8 @@ func runHelper(args []string) error {
 	}
 	number := func(i int) int { n, _ := strconv.Atoi(args[i]); return n }
 	stop := &pausingContext{}
-	opts := profiledata.Options{Dir: args[0], Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}, Logger: slog.New(stop)}
-	store, err := profiledata.Open(opts)
+	opts := profiledata.LocalOptions{Dir: args[0], Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}, Logger: slog.New(stop)}
+	store, err := profiledata.OpenLocal(opts)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func runHelper(args []string) error {
 	return nil
 }
 
-func saveOne(store *profiledata.Store, ctx *pausingContext, i int) error {
+func saveOne(store *profiledata.Local, ctx *pausingContext, i int) error {
 	c, err := store.Acquire(profileID)
 	if err != nil {
 		return err

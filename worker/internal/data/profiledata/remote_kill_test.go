@@ -63,7 +63,7 @@ func saveRemotely(args []string) error {
 		use.Current = &current
 	}
 	number, _ := strconv.Atoi(args[3])
-	h, err := profiledata.OpenRemote(profiledata.RemoteOptions{Bucket: bucket, Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}}).Handle(use)
+	h, err := profiledata.Open(profiledata.Options{Bucket: bucket, Versions: 3, MaxBytes: 64 << 20, Clock: clock.System{}}).Handle(use)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 
 // remoteFixture is a store of two workers and the versions that the cloud would have.
 type remoteFixture struct {
-	*profiledata.Remote
+	*profiledata.Store
 	dir      string
 	log      *testenv.Log
 	key      []byte
@@ -46,7 +46,7 @@ func newRemote(t *testing.T, other ...*blob.Bucket) *remoteFixture {
 	if len(other) > 0 {
 		bucket = other[0]
 	}
-	r.Remote = profiledata.OpenRemote(profiledata.RemoteOptions{
+	r.Store = profiledata.Open(profiledata.Options{
 		Bucket: bucket, Versions: 3, MaxBytes: 64 << 20, Clock: r.clock, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	})
 	return r
@@ -69,7 +69,7 @@ func (r *remoteFixture) use() profiledata.Use {
 	}}
 }
 
-func (r *remoteFixture) handle(t testing.TB, use profiledata.Use) *profiledata.RemoteHandle {
+func (r *remoteFixture) handle(t testing.TB, use profiledata.Use) *profiledata.Handle {
 	t.Helper()
 	h, err := r.Handle(use)
 	if err != nil {

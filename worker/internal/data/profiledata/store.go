@@ -1,30 +1,23 @@
-// Package profiledata keeps the browser data of profiles between launches:
-// versioned snapshots on this machine, one directory for each profile.
+// Package profiledata keeps the browser data of profiles between launches, in versions.
+// The data of a version is a tar that is cut into chunks by its content. A version has the
+// chunks that it added, and a manifest that lists all of its chunks.
 //
-//	<profile id>/
-//	  .lock          locked while a launch or the operator uses the profile
-//	  7.tar.zst      a version; the highest number is the current one
-//	  6.tar.zst
-//	  5.tar.zst.bad  a damaged version, quarantined for the operator
-//	  saving.tmp     a version being written
-//
-// A version gets its name only when it is complete, synced and verified, and an old
-// version is removed only after a newer one exists. So after a crash at any time the
-// last saved version is available.
+// A Store has the objects of versions in a bucket; the cloud has the list of versions. A
+// Local has objects and list in a directory of this machine.
 package profiledata
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"gocloud.dev/blob"
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
@@ -32,179 +25,202 @@ import (
 
 // Options configures a Store. All but SaveTime and Logger are required.
 type Options struct {
-	Dir      string        // of all profiles; created on demand
+	Bucket   *blob.Bucket
 	Versions int           // kept versions of each profile, at least 1
-	MaxBytes int64         // unpacked size of a snapshot
+	MaxBytes int64         // unpacked size of a version
 	SaveTime time.Duration // bounds a Save once it has started; 0: no limit
 	Clock    clock.Clock
 	Logger   *slog.Logger // discarded when nil
 }
 
-// Store holds the profile data of this machine. Several stores, also in several
-// processes, can use one directory.
+// Store keeps the profile data of an organization's workers in an object store:
+//
+//	<organization>/<profile id>/<version id>/manifest    what the version consists of
+//	<organization>/<profile id>/<version id>/<chunk id>  a chunk that the version added
+//	<organization>/collected                             when a garbage collection last began
+//
+// The objects of a version are written once, before the cloud makes it the current one,
+// and a version refers to chunks of the version before it. All objects are encrypted
+// with the key of the organization. The name of the organization's directory and the
+// chunk ids are keyed hashes.
 type Store struct {
-	opts  Options
-	slots chan struct{} // limits concurrent packing and unpacking
+	opts    Options
+	objects objects
+	slots   chan struct{}       // limits concurrent packing and unpacking
+	own     atomic.Pointer[box] // of the worker's own organization; nil while unknown
 }
 
 // maxConcurrent limits concurrent packing and unpacking: each takes a processor and
 // some megabytes of memory.
 const maxConcurrent = 2
 
-// ErrInUse means that a launch or another command uses the profile's data.
-var ErrInUse = errors.New("the profile's data is in use")
+// Open returns the store in a bucket.
+func Open(opts Options) *Store { return newStore(opts, bucketObjects{opts.Bucket}) }
 
-// ErrNotFound means that this machine has no data of a profile.
-var ErrNotFound = errors.New("this machine has no data of this profile")
-
-// Open returns the store in a directory.
-func Open(opts Options) (*Store, error) {
-	if opts.Versions < 1 || opts.MaxBytes < 1 {
-		return nil, errors.New("profile data: Versions and MaxBytes must be at least 1")
-	}
+func newStore(opts Options, objects objects) *Store {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{opts: opts, slots: make(chan struct{}, maxConcurrent)}
-	return s, s.removeLeftovers()
-}
-
-// Acquire gives a launch exclusive access to a profile's data until Release or the
-// end of the process. Errors: Conflict if the data is in use.
-func (s *Store) Acquire(profileID uuid.UUID) (*Handle, error) {
-	c, err := s.acquire(profileID, true)
-	if errors.Is(err, ErrInUse) {
-		return nil, fault.Wrap(err, fault.Conflict, "The profile keeps its data and is already running on this worker.")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("acquire the profile's data: %w", err)
-	}
-	return c, nil
-}
-
-// acquire locks a profile's directory, creates it if requested, and removes
-// temporary files of a crash.
-func (s *Store) acquire(profileID uuid.UUID, create bool) (*Handle, error) {
-	dir := filepath.Join(s.opts.Dir, profileID.String())
-	lock, err := lockDir(dir)
-	for create && errors.Is(err, fs.ErrNotExist) { // retry if it was removed concurrently
-		if err := createDir(dir); err != nil {
-			return nil, err
-		}
-		lock, err = lockDir(dir)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &Handle{store: s, dir: dir, lock: lock, log: s.opts.Logger.With("profileId", profileID)}
-	if err := c.removeTemporaryFiles(); err != nil {
-		c.Release()
-		return nil, err
-	}
-	return c, nil
-}
-
-// createDir creates a directory that survives a power failure.
-func createDir(dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
-// Profile is the stored data of one profile.
-type Profile struct {
-	ID       uuid.UUID
-	Versions []Version // newest first; the first is the current version
-}
-
-// Profiles returns all profiles with data, sorted by id.
-func (s *Store) Profiles() ([]Profile, error) {
-	entries, err := os.ReadDir(s.opts.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the profiles: %w", err)
-	}
-	var all []Profile
-	for _, e := range entries {
-		id, err := uuid.Parse(e.Name())
-		if err != nil || !e.IsDir() || id.String() != e.Name() {
-			continue
-		}
-		found, err := s.Versions(id)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
-		all = append(all, Profile{ID: id, Versions: found})
-	}
-	return all, nil
-}
-
-// Versions returns the versions of a profile, the current one first. It needs no
-// Handle. Errors: ErrNotFound.
-func (s *Store) Versions(profileID uuid.UUID) ([]Version, error) {
-	found, err := listVersions(filepath.Join(s.opts.Dir, profileID.String()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the versions: %w", err)
-	}
-	slices.Reverse(found)
-	return found, nil
-}
-
-// Verify reads a version completely and returns an error if it is damaged.
-func (s *Store) Verify(ctx context.Context, v Version) error {
-	if v.Err != nil {
-		return v.Err
-	}
-	return s.verifyFile(ctx, v.path)
-}
-
-// removedPrefix marks a profile's directory that is being removed.
-const removedPrefix = ".removed-"
-
-// Remove removes all data of a profile. Errors: ErrNotFound, ErrInUse.
-func (s *Store) Remove(profileID uuid.UUID) error {
-	c, err := s.acquire(profileID, false)
-	if err != nil {
-		return err
-	}
-	defer c.Release()
-	gone := filepath.Join(s.opts.Dir, removedPrefix+uuid.NewString())
-	if err := os.Rename(c.dir, gone); err != nil {
-		return fmt.Errorf("remove the profile's data: %w", err)
-	}
-	return errors.Join(syncDir(s.opts.Dir), os.RemoveAll(gone))
-}
-
-// removeLeftovers removes directories whose removal was interrupted by a crash.
-func (s *Store) removeLeftovers() error {
-	left, _ := filepath.Glob(filepath.Join(s.opts.Dir, removedPrefix+"*"))
-	for _, dir := range left {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("profile data: %w", err)
-		}
-	}
-	return nil
+	return &Store{opts: opts, objects: objects, slots: make(chan struct{}, maxConcurrent)}
 }
 
 // acquireSlot waits for a slot to pack or unpack. Call release to return it.
 func (s *Store) acquireSlot(ctx context.Context) (release func(), err error) {
-	return acquireSlot(ctx, s.slots)
-}
-
-func acquireSlot(ctx context.Context, slots chan struct{}) (release func(), err error) {
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// acquireSaveSlot waits for a slot to pack. Then the time of a save begins.
+func (s *Store) acquireSaveSlot(ctx context.Context) (bounded context.Context, release func(), err error) {
+	free, err := s.acquireSlot(ctx)
+	if err != nil || s.opts.SaveTime <= 0 {
+		return ctx, free, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.opts.SaveTime)
+	return bounded, func() { cancel(); free() }, nil
+}
+
+// Use is the access of one launch to the data of a profile, as the cloud gave it.
+type Use struct {
+	ProfileID uuid.UUID
+	Current   *uuid.UUID // the version to restore; nil if there is none
+	Key       []byte     // of the organization
+	// Source is restored if there is no version; nil for an empty directory. Release
+	// releases it.
+	Source Source
+	// Commit makes a complete version the current one, if Current still is. nil: the
+	// launch only reads.
+	Commit func(ctx context.Context, saved SavedVersion) error
+}
+
+// SavedVersion is a complete version in the store.
+type SavedVersion struct {
+	ID      uuid.UUID
+	Content int64 // size of the files
+	Sent    int64 // size of the objects that were added
+	Keep    int   // how many versions to keep
+}
+
+// Handle is the data of one profile for one launch. It implements browser.Data.
+type Handle struct {
+	store *Store
+	use   Use
+	box   *box
+	log   *slog.Logger
+
+	mu       sync.Mutex // one operation at a time
+	restored bool
+	base     manifest // of the current version; zero if there is none
+}
+
+// Handle returns the data of a profile for one launch.
+func (s *Store) Handle(use Use) (*Handle, error) {
+	b, err := newBox(use.Key)
+	if err != nil {
+		return nil, err
+	}
+	return s.handle(use, b), nil
+}
+
+func (s *Store) handle(use Use, b *box) *Handle {
+	return &Handle{store: s, use: use, box: b, log: s.opts.Logger.With("profileId", use.ProfileID)}
+}
+
+// Release releases the source. The lease ends with the license slot of the launch.
+func (h *Handle) Release() {
+	if h.use.Source != nil {
+		h.use.Source.Release()
+	}
+}
+
+// Restore writes the current version into an empty directory. Without a version it writes
+// the source; without that the directory stays empty. After an error the directory is
+// unchanged.
+func (h *Handle) Restore(ctx context.Context, into *os.Root) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	done, err := h.store.acquireSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	switch {
+	case h.use.Current != nil:
+		if err := h.restore(ctx, *h.use.Current, into); err != nil {
+			return h.restoreError(*h.use.Current, err)
+		}
+	case h.use.Source != nil:
+		if err := h.use.Source.Restore(ctx, into); err != nil {
+			return err
+		}
+		h.log.Info("profile data of this machine restored: the next save makes it the first version in PROFILE_STORE_URL")
+	}
+	h.restored = true
+	return nil
+}
+
+// restoreError returns what the client of the launch can do.
+func (h *Handle) restoreError(id uuid.UUID, err error) error {
+	err = fmt.Errorf("restore version %s of the profile's data: %w", id, err)
+	switch {
+	case errors.Is(err, errDamaged):
+		h.log.Error("profile data version is damaged: nothing is changed; activate an older version", "version", id, "error", err)
+		return fault.Wrap(err, fault.Internal, fmt.Sprintf("Version %s of the profile's data is damaged or encrypted with another key. Nothing was changed. Activate an older version of the data and launch again.", id))
+	case errors.Is(err, errStore):
+		return fault.Wrap(err, fault.Unavailable, "The store of profile data (PROFILE_STORE_URL) does not answer. Try again.")
+	}
+	return err
+}
+
+// errNotRestored means that a save would replace data that the launch did not have.
+var errNotRestored = errors.New("the profile's data was not restored, so it must not be replaced")
+
+// Save adds a version to the store and commits it, unless it is equal to the restored
+// one. After an error the current version is unchanged. Errors: ErrTooLarge, with the
+// sizes, context errors, read errors, and those of the store and of Commit.
+func (h *Handle) Save(ctx context.Context, from *os.Root) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.use.Commit == nil {
+		return nil
+	}
+	if !h.restored {
+		return errNotRestored
+	}
+	ctx, done, err := h.store.acquireSaveSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := h.save(ctx, from); err != nil {
+		return fmt.Errorf("save the profile's data: %w", err)
+	}
+	return nil
+}
+
+func (h *Handle) save(ctx context.Context, from *os.Root) error {
+	began := time.Now()
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("generate a version id: %w", err)
+	}
+	w := &versionWriter{h: h, id: id, known: h.base.chunksByID()}
+	made, err := w.write(ctx, from)
+	if err != nil || made.hasChunksOf(h.base) {
+		return err
+	}
+	if err := w.writeManifest(ctx, made); err != nil {
+		return err
+	}
+	saved := SavedVersion{ID: id, Content: made.Content, Sent: w.sent.Load(), Keep: h.store.opts.Versions}
+	if err := h.use.Commit(ctx, saved); err != nil {
+		return err
+	}
+	h.base, h.use.Current = made, &id
+	h.log.Info("profile data saved", "version", id, "bytes", made.Content, "entries", made.Entries, "sent", saved.Sent, "took", time.Since(began))
+	return nil
 }

@@ -2,6 +2,7 @@ package profiledata_test
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,12 +23,13 @@ func TestRestore_RestoresModesAndTimes(t *testing.T) {
 	r.save(t, sampleTree(2))
 	assertTree(t, r.restored(t), sampleTree(2))
 	left, err := filepath.Glob(filepath.Join(r.dir, "*"))
-	if err != nil || len(left) != 3 { // the lock and the versions
+	if err != nil || len(left) != 5 { // the lock, and each version with its objects
 		t.Errorf("the directory contains %v", left)
 	}
-	info, err := os.Stat(r.path(1))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the snapshot's mode: %v %v", info, err)
+	for path, mode := range map[string]fs.FileMode{r.path(1): 0o700, r.manifest(1): 0o600, r.chunk(t, 1): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("the mode of %s: %v %v", path, info, err)
+		}
 	}
 }
 
@@ -65,7 +67,7 @@ func TestSave_UnchangedDataReplacesDamagedVersion(t *testing.T) {
 	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
-	corruptFile(t, r.path(1), 10)
+	corruptFile(t, r.chunk(t, 1), 10)
 	if err := c.Save(t.Context(), sampleTree(1).write(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestSave_UnchangedDataReplacesDamagedVersion(t *testing.T) {
 }
 
 func TestSave_TooLargeErrorHoldsFigures(t *testing.T) {
-	r := newFixture(t, func(o *profiledata.Options) { o.MaxBytes = 1000 })
+	r := newFixture(t, func(o *profiledata.LocalOptions) { o.MaxBytes = 1000 })
 	r.save(t, sampleTree(1))
 	c := r.claim(t)
 	restore(t, c)
@@ -93,7 +95,7 @@ func TestRestore_SnapshotAboveNewLimitIsKept(t *testing.T) {
 	r.save(t, sampleTree(1))
 	r.save(t, sampleTree(2))
 	r.opts.MaxBytes = 10
-	small, err := profiledata.Open(r.opts)
+	small, err := profiledata.OpenLocal(r.opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,11 +178,11 @@ func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
 			}
 		}
 	}
-	newest, err := r.Versions(profileID)
+	newest, err := r.Versions(t.Context(), profileID)
 	if err != nil || len(newest) != 3 || time.Since(newest[0].SavedAt) > time.Minute {
 		t.Fatalf("versions %+v, %v", newest, err)
 	}
-	t.Logf("%d entries, %d bytes, %d packed", newest[0].Entries, newest[0].Content, newest[0].Size)
+	t.Logf("%d entries, %d bytes, %d added", newest[0].Entries, newest[0].Content, newest[0].Size)
 	if newest[0].Content > 4<<20 {
 		t.Error("the snapshot is larger than expected")
 	}

@@ -20,7 +20,7 @@ const maxDepth = 64
 // unpacker writes the entries of a snapshot into an empty root.
 type unpacker struct {
 	ctx  context.Context
-	from tarReader
+	from io.Reader
 	want counts
 	into *os.Root
 
@@ -39,37 +39,17 @@ type writeError struct{ error }
 // Unwrap returns the error itself.
 func (e writeError) Unwrap() error { return e.error }
 
-// unpack writes a snapshot into an empty directory. errDamaged means that the
-// snapshot is unusable; other errors do not imply that. After an error the
-// written entries are removed.
-func (s *Store) unpack(ctx context.Context, path string, into *os.Root) (trailer, skippedEntries, error) {
-	from, err := openSnapshot(ctx, path)
-	if err != nil {
-		return trailer{}, nil, err
-	}
-	defer from.close()
-	if from.Content > s.opts.MaxBytes {
-		return from.trailer, nil, tooLarge(from.Content, from.Entries, s.opts.MaxBytes)
-	}
-	skipped, err := unpackTar(ctx, from, counts{from.Content, from.Entries}, into)
-	return from.trailer, skipped, err
-}
-
-// tarReader reads the tar of a version. Its output is unverified until check succeeds.
-type tarReader interface {
-	io.Reader
-	check() error
-}
-
 // counts are what a version states about its tar.
 type counts struct{ content, entries int64 }
 
-// unpackTar is unpack for an opened version.
-func unpackTar(ctx context.Context, from tarReader, want counts, into *os.Root) (skippedEntries, error) {
+// unpackTar writes the entries of a tar into an empty directory. errDamaged means that the
+// version is unusable; other errors do not imply that. After an error the written entries
+// are removed.
+func unpackTar(ctx context.Context, from io.Reader, want counts, into *os.Root) (skippedEntries, error) {
 	u := &unpacker{ctx: ctx, from: from, want: want, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
 	err := u.run()
-	if err == nil {
-		err = from.check()
+	if err == nil { // the rest of the tar
+		_, err = io.Copy(io.Discard, from)
 	}
 	if err == nil && (u.content != want.content || u.entries != want.entries) {
 		err = damaged("its entries do not match the stated counts")

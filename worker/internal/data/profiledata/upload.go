@@ -3,8 +3,6 @@ package profiledata
 import (
 	"archive/tar"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +25,7 @@ const (
 
 // versionWriter adds a version to the store.
 type versionWriter struct {
-	h     *RemoteHandle
+	h     *Handle
 	id    uuid.UUID
 	known map[string]chunkRef // chunks that need not be sent
 	sent  atomic.Int64
@@ -35,12 +33,14 @@ type versionWriter struct {
 
 // write packs a directory, and adds the chunks that the store does not have.
 func (w *versionWriter) write(ctx context.Context, from *os.Root) (made manifest, err error) {
+	if err := measure(ctx, from, w.h.store.opts.MaxBytes); err != nil {
+		return made, err
+	}
 	reader, writer := io.Pipe()
+	p := &packer{ctx: ctx, from: from, max: w.h.store.opts.MaxBytes}
 	tasks, ctx := errgroup.WithContext(ctx)
-	digest := sha256.New()
-	p := &packer{ctx: ctx, from: from, max: w.h.remote.opts.MaxBytes}
 	tasks.Go(func() error {
-		entries := tar.NewWriter(io.MultiWriter(writer, digest))
+		entries := tar.NewWriter(writer)
 		p.to = entries
 		err := errors.Join(p.pack(), entries.Close())
 		_ = writer.CloseWithError(err) // never fails
@@ -55,8 +55,7 @@ func (w *versionWriter) write(ctx context.Context, from *os.Root) (made manifest
 		return manifest{}, err
 	}
 	p.skipped.log(w.h.log, "some entries of the profile data were not saved")
-	made.SavedAt, made.Content, made.Entries = w.h.remote.opts.Clock.Now().UnixNano(), p.content, p.entries
-	made.Digest = hex.EncodeToString(digest.Sum(nil))
+	made.SavedAt, made.Content, made.Entries = w.h.store.opts.Clock.Now().UnixNano(), p.content, p.entries
 	return made, nil
 }
 
@@ -90,7 +89,7 @@ func (w *versionWriter) cut(ctx context.Context, from io.Reader, made *manifest)
 }
 
 func (w *versionWriter) send(ctx context.Context, name string, content []byte) error {
-	n, err := w.h.remote.put(ctx, w.h.box, w.h.box.objectName(w.h.use.ProfileID, w.id, name), content)
+	n, err := w.h.store.put(ctx, w.h.box, w.h.box.objectName(w.h.use.ProfileID, w.id, name), content)
 	w.sent.Add(n)
 	return err
 }

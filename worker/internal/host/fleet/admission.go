@@ -75,7 +75,7 @@ func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
 	}
 	if free := sample.DiskFreeBytes; a.MinFreeDisk > 0 && free < a.MinFreeDisk {
 		found = append(found, ReachedLimit{
-			"disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).", "disk",
+			"disk", "This worker has too little free disk space.", "disk",
 			fmt.Sprintf("%d bytes are free", free), free, a.MinFreeDisk,
 		})
 	}

@@ -30,7 +30,7 @@ func TestAdmission_NamesEveryReachedLimit(t *testing.T) {
 		"some start":         {limits, calm, 1, 3, "max_sessions", "This worker is at its limit of 4 sessions (MAX_SESSIONS).", []fault.Detail{full}},
 		"memory":             {Admission{MaxMemoryPercent: 90}, strained, 0, 0, "memory", "This worker has too little free memory (MAX_MEMORY_PERCENT 90).", []fault.Detail{memoryFault}},
 		"cpu":                {Admission{MaxCPUPercent: 80}, strained, 0, 0, "cpu", "This worker's processors are too busy (MAX_CPU_PERCENT 80).", []fault.Detail{cpuFault}},
-		"disk":               {Admission{MinFreeDisk: 1000}, strained, 0, 0, "disk", "This worker has too little free disk space (MIN_FREE_DISK_MB).", []fault.Detail{diskFault}},
+		"disk":               {Admission{MinFreeDisk: 1000}, strained, 0, 0, "disk", "This worker has too little free disk space.", []fault.Detail{diskFault}},
 		"all at once": {limits, strained, 4, 0, "max_sessions", "This worker is at its limit of 4 sessions (MAX_SESSIONS).",
 			[]fault.Detail{full, memoryFault, cpuFault, diskFault}},
 	} {

@@ -20,17 +20,17 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-// dataStore adapts a profiledata.Store, as the worker does.
-type dataStore struct{ store *profiledata.Store }
+// dataStore adapts a profiledata.Local, as the worker does.
+type dataStore struct{ store *profiledata.Local }
 
 func newDataStore(t *testing.T, dir string, log *slog.Logger) dataStore {
 	t.Helper()
 	return dataStore{openStore(t, dir, 1<<30, log)}
 }
 
-func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *profiledata.Store {
+func openStore(t *testing.T, dir string, maxBytes int64, log *slog.Logger) *profiledata.Local {
 	t.Helper()
-	store, err := profiledata.Open(profiledata.Options{Dir: dir, Versions: 3, MaxBytes: maxBytes, Clock: clock.System{}, Logger: log})
+	store, err := profiledata.OpenLocal(profiledata.LocalOptions{Dir: dir, Versions: 3, MaxBytes: maxBytes, Clock: clock.System{}, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,6 @@ func (c LimitChanges) check(highest Limits, prefix, where string) (details []fau
 	}{
 		{"idleTimeoutSeconds", c.Idle, highest.Idle, "IDLE_TIMEOUT_LIMIT"},
 		{"maxDurationSeconds", c.Max, highest.Max, "MAX_DURATION_LIMIT"},
-		{"connectTimeoutSeconds", c.Connect, highest.Connect, "CONNECT_TIMEOUT_LIMIT"},
 	} {
 		if limit.highest == 0 || limit.value == nil || *limit.value > 0 && *limit.value <= limit.highest {
 			continue

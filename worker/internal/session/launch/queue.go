@@ -57,7 +57,7 @@ func (s *Service) Waiting() int {
 // enqueue adds a launch to the queue. The caller holds the lock.
 func (s *Service) enqueue(e *pendingLaunch) (*queuedLaunch, error) {
 	if n := len(s.queue); n >= s.MaxWaiting {
-		return nil, fault.New(fault.Unavailable, "Too many launches wait for this worker (MAX_WAITING).", fault.Detail{
+		return nil, fault.New(fault.Unavailable, "Too many launches wait for this worker.", fault.Detail{
 			Field: "waitSeconds", Code: fault.Custom, Message: fmt.Sprintf("%d launches wait", n),
 			Constraint: map[string]any{"current": n, "limit": s.MaxWaiting},
 		})

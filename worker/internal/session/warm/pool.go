@@ -45,9 +45,8 @@ const (
 
 // Options configures a Pool. MaxAge and Idle have defaults.
 type Options[K comparable, S Browser] struct {
-	Size   int   // minimum number of browsers, kept without demand; 0 disables the pool
-	Max    int   // maximum number of browsers; at least Size
-	Memory int64 // maximum memory of all browsers in bytes; 0: bounded by the machine only
+	Size int // minimum number of browsers, kept without demand; 0 disables the pool
+	Max  int // maximum number of browsers; at least Size
 
 	Start  func(ctx context.Context, kind K) (S, error)
 	First  func(ctx context.Context) (K, bool) // kind to keep ready before the first claim; false: none

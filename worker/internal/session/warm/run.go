@@ -252,9 +252,6 @@ func (p *Pool[K, S]) fitsMemory(kind K, load Load) bool {
 	for _, s := range p.starting {
 		more += p.memoryOf(s.kind)
 	}
-	if p.Memory > 0 && p.totalMemory()+more > p.Memory {
-		return false
-	}
 	for _, e := range p.ready {
 		if !load.At.IsZero() && e.readySince.After(load.At) {
 			more += p.memoryOf(e.kind)
@@ -265,7 +262,7 @@ func (p *Pool[K, S]) fitsMemory(kind K, load Load) bool {
 
 // exceedsMemory reports whether warm browsers use memory that launches need.
 func (p *Pool[K, S]) exceedsMemory(load Load) bool {
-	return p.Memory > 0 && p.totalMemory() > p.Memory || percent(load.MemoryUsed, load.MemoryLimit) > load.ceiling()-keepHeadroom
+	return percent(load.MemoryUsed, load.MemoryLimit) > load.ceiling()-keepHeadroom
 }
 
 func (l Load) ceiling() float64 {

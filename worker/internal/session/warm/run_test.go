@@ -165,20 +165,3 @@ func TestPool_StopsBrowsersWhenMemoryIsNeeded(t *testing.T) {
 		}
 	})
 }
-
-func TestPool_EnforcesMemoryBudget(t *testing.T) {
-	withPool(t, func(o *options) { o.Size, o.Memory = 10, 700<<20 }, func(t *testing.T, p *pool, m *fakeStarter) {
-		for range 120 {
-			advance(time.Second)
-			if m.alive() > 3 {
-				t.Fatalf("got %d browsers of 200 MiB with a budget of 700", m.alive())
-			}
-		}
-		if m.alive() != 3 {
-			t.Errorf("got %d browsers, want 3", m.alive())
-		}
-		if memory := p.Stats().Memory; memory != 3*weight {
-			t.Errorf("got memory %d, want %d", memory, 3*weight)
-		}
-	})
-}

@@ -56,7 +56,7 @@ func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 		done.Version, done.Sent = v.ID, v.Sent
 		return nil
 	}}
-	remote := profiledata.OpenRemote(profiledata.RemoteOptions{Bucket: bucket, Versions: 3, MaxBytes: 1 << 30, Clock: clock.System{}})
+	remote := profiledata.Open(profiledata.Options{Bucket: bucket, Versions: 3, MaxBytes: 1 << 30, Clock: clock.System{}})
 	h, err := remote.Handle(use)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 
 // measure restores into a directory beside that of the session, and saves that of the
 // session.
-func measure(ctx context.Context, s session, h *profiledata.RemoteHandle, done *result) error {
+func measure(ctx context.Context, s session, h *profiledata.Handle, done *result) error {
 	into, err := os.MkdirTemp(filepath.Dir(s.Dir), "restored-")
 	if err != nil {
 		return err

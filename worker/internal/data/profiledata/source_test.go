@@ -9,15 +9,15 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-func TestLocal_BecomesFirstRemoteVersion(t *testing.T) {
+func TestSource_BecomesFirstRemoteVersion(t *testing.T) {
 	local, remote := newFixture(t), newRemote(t)
 	local.save(t, sampleTree(1))
 	restored := func(readOnly bool) tree {
 		t.Helper()
 		use := remote.use()
 		var err error
-		if use.Local, err = local.Local(profileID, readOnly); err != nil || use.Local == nil {
-			t.Fatalf("got %v, %v", use.Local, err)
+		if use.Source, err = local.Source(profileID, readOnly); err != nil || use.Source == nil {
+			t.Fatalf("got %v, %v", use.Source, err)
 		}
 		h, root := remote.handle(t, use), emptyRoot(t)
 		defer h.Release()
@@ -25,7 +25,7 @@ func TestLocal_BecomesFirstRemoteVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !readOnly {
-			if _, err := local.Local(profileID, false); !fault.Is(err, fault.Conflict) {
+			if _, err := local.Source(profileID, false); !fault.Is(err, fault.Conflict) {
 				t.Errorf("while the data is in use: %v", err)
 			}
 			if err := h.Save(t.Context(), root); err != nil {
@@ -46,10 +46,10 @@ func TestLocal_BecomesFirstRemoteVersion(t *testing.T) {
 	if err := errors.Join(local.MarkStored(profileID), local.MarkStored(profileID), local.MarkStored(uuid.New())); err != nil {
 		t.Error(err)
 	}
-	if again, err := local.Local(profileID, false); again != nil || err != nil {
+	if again, err := local.Source(profileID, false); again != nil || err != nil {
 		t.Errorf("stored data is used again: %v, %v", again, err)
 	}
-	if other, err := local.Local(uuid.New(), false); other != nil || err != nil {
+	if other, err := local.Source(uuid.New(), false); other != nil || err != nil {
 		t.Errorf("a profile without data: %v, %v", other, err)
 	}
 	assertTree(t, local.restored(t), sampleTree(1))
