@@ -164,7 +164,8 @@ func (e dashboardTest) testTenants(t *testing.T) {
 // screen is a color scheme and a width in pixels.
 type screen [2]any
 
-// testAccessibility opens every page in light and dark, on a phone and on a desktop.
+// testAccessibility opens every page in light and dark, on a phone and on a desktop. The quick run opens each page once,
+// in light on a desktop or in dark on a phone.
 func (e dashboardTest) testAccessibility(t *testing.T) {
 	profile := e.profile(t, cloudapi.CreateProfileRequest{Name: "Accessible", BrowserVersion: e.worker.newestVersion(t)})
 	screens := []screen{{"light", 1440}, {"dark", 390}}
@@ -173,7 +174,7 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 	}
 	var found []string
 	decode(t, e.run(t, "accessibility", map[string]any{
-		"user": e.credentials(), "profile": profile, "session": e.session.Id, "screens": screens,
+		"user": e.credentials(), "profile": profile, "session": e.session.Id, "screens": screens, "alternate": !testenv.Full(),
 	}), &found)
 	reportFindings(t, found)
 	w, console := e.startConsole(t, e.key)

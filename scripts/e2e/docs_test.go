@@ -226,7 +226,7 @@ func (e docsTest) testCloudCookie(t *testing.T) {
 		list,
 		visitStep{"call", "#/Authentication/signIn", map[string]any{"body": map[string]string{"email": e.email, "password": e.password}}},
 		list,
-		visitStep{"findings"},
+		visitStep{"findings", !testenv.Full()},
 		visitStep{"screenshot", "docs-cloud-dark"},
 		visitStep{"call", "#/Authentication/signOut"},
 		list,
@@ -260,7 +260,7 @@ func (e docsTest) testWorker(t *testing.T) {
 		visitStep{"visit"}, visitStep{"credentials"}, give,
 		visitStep{"call", "#/Sessions/listBrowserSessions"},
 		visitStep{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
-		visitStep{"findings"},
+		visitStep{"findings", !testenv.Full()},
 		visitStep{"screenshot", "docs-worker-light"},
 	)
 	offered := stepResult[struct{ Offered []string }](t, visit, 1).Offered

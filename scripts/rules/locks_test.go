@@ -74,7 +74,7 @@ type body struct {
 func TestLocks_AreNotHeldOverIO(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{
 		Context: t.Context(), Dir: "../..",
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports,
 	}, "./cloud/...", "./worker/...", "./shared/...", "./db/...")
 	if err != nil {
 		t.Fatal(err)

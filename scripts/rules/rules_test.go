@@ -5,28 +5,37 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "github.com/browser-svc/svc/"
 
-// imports returns the packages of the module that match the pattern, each with
-// its direct imports (without those of its tests).
-func imports(t *testing.T, pattern string) map[string][]string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, pattern)
+// packageList is the output of go list for all packages of the module: each with its direct imports (without those of
+// its tests).
+var packageList = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
+	return string(out), err
+})
+
+// imports returns the packages of the module below a folder, "" for all, each with its direct imports.
+func imports(t *testing.T, folder string) map[string][]string {
+	t.Helper()
+	lines, err := packageList()
 	if err != nil {
-		t.Fatalf("go list %s: %v", pattern, err)
+		t.Fatalf("go list: %v", err)
 	}
 	found := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(lines) {
 		fields := strings.Fields(line)
-		found[strings.TrimPrefix(fields[0], module)] = fields[1:]
+		if name := strings.TrimPrefix(fields[0], module); strings.HasPrefix(name+"/", folder) {
+			found[name] = fields[1:]
+		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("no package matches %s", pattern)
+		t.Fatalf("no package is below %s", folder)
 	}
 	return found
 }
@@ -63,7 +72,7 @@ var groups = map[string]map[string][]string{
 func TestImports_FollowGroups(t *testing.T) {
 	for root, allowed := range groups {
 		existing := map[string]bool{}
-		for name, deps := range imports(t, "./"+root+"...") {
+		for name, deps := range imports(t, root) {
 			group, _, _ := strings.Cut(strings.TrimPrefix(name, root), "/")
 			permitted, ok := allowed[group]
 			if !ok {
@@ -91,7 +100,7 @@ func TestImports_DomainsAreIndependent(t *testing.T) {
 	domains := []string{"tenancy/org", "tenancy/apikey", "tenancy/plan", "tenancy/billing", "tenancy/usage",
 		"browsers/profile", "browsers/profiledata", "browsers/catalog", "browsers/activity", "license",
 		"platform/mail", "platform/contact", "platform/audit", "platform/idempotency", "platform/retention"}
-	all := imports(t, "./"+root+"...")
+	all := imports(t, root)
 	for _, domain := range domains {
 		deps, ok := all[root+domain]
 		if !ok {
@@ -109,8 +118,8 @@ func TestImports_DomainsAreIndependent(t *testing.T) {
 }
 
 func TestImports_ProgramsShareOnlyShared(t *testing.T) {
-	for _, side := range []struct{ pattern, other string }{{"./cloud/...", "worker/"}, {"./worker/...", "cloud/"}} {
-		for name, deps := range imports(t, side.pattern) {
+	for _, side := range []struct{ folder, other string }{{"cloud/", "worker/"}, {"worker/", "cloud/"}} {
+		for name, deps := range imports(t, side.folder) {
 			for _, dep := range deps {
 				if strings.HasPrefix(dep, module+side.other) {
 					t.Errorf("%s imports %s", name, dep)
@@ -118,7 +127,7 @@ func TestImports_ProgramsShareOnlyShared(t *testing.T) {
 			}
 		}
 	}
-	for name, deps := range imports(t, "./shared/...") {
+	for name, deps := range imports(t, "shared/") {
 		for _, dep := range deps {
 			if strings.HasPrefix(dep, module+"cloud/") || strings.HasPrefix(dep, module+"worker/") || strings.HasPrefix(dep, module+"db") {
 				t.Errorf("%s imports %s: shared packages must not import program packages", name, dep)
@@ -128,7 +137,7 @@ func TestImports_ProgramsShareOnlyShared(t *testing.T) {
 }
 
 func TestImports_WorkerHasNoDatabase(t *testing.T) {
-	for name, deps := range imports(t, "./worker/...") {
+	for name, deps := range imports(t, "worker/") {
 		for _, dep := range deps {
 			if dep == "database/sql" || strings.HasPrefix(dep, module+"db") {
 				t.Errorf("%s imports %s", name, dep)
@@ -156,7 +165,7 @@ func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 }
 
 func TestImports_OneWebSocketPackage(t *testing.T) {
-	for name, deps := range imports(t, "./...") {
+	for name, deps := range imports(t, "") {
 		if name != "shared/ws" && slices.Contains(deps, "nhooyr.io/websocket") {
 			t.Errorf("%s imports the WebSocket library: use shared/ws", name)
 		}
@@ -164,7 +173,7 @@ func TestImports_OneWebSocketPackage(t *testing.T) {
 }
 
 func TestImports_OnlyAppWiresPackages(t *testing.T) {
-	for name, deps := range imports(t, "./...") {
+	for name, deps := range imports(t, "") {
 		if strings.HasSuffix(name, "/app") || strings.Contains(name, "scripts/") {
 			continue
 		}

@@ -135,7 +135,7 @@ func TestExit_AfterCrashWhileClosing(t *testing.T) {
 func TestKill_SavesDataOfManyBrowsers(t *testing.T) {
 	r := newIsolatedFixture(t)
 	server, moved := startEgress(t)
-	browsers := make([]*browser.Browser, testenv.Depth(10, 30))
+	browsers := make([]*browser.Browser, testenv.Depth(6, 30))
 	var work sync.WaitGroup
 	for first := range 2 {
 		work.Go(func() {

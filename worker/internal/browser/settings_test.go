@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -157,7 +158,7 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 			// a late attachment could apply settings.
 			instant := "data:text/html," + url.PathEscape(fmt.Sprintf(probe, "yes", "fr-FR"))
 			for _, url := range []string{instant, site.URL + "/many"} {
-				for _, page := range c.openMany(t, 12, url) {
+				for _, page := range c.openMany(t, testenv.Depth(5, 12), url) {
 					if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
 						t.Errorf("%.20s (-want +got):\n%s", url, diff)
 					}

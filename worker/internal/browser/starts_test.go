@@ -15,7 +15,7 @@ import (
 func TestLaunch_StartsEveryTime(t *testing.T) {
 	r := newIsolatedFixture(t)
 	server, moved := startEgress(t)
-	for build, perClient := range map[browser.Build]int{r.build: testenv.Depth(5, 100), headlessShell(t): testenv.Depth(10, 300)} {
+	for build, perClient := range map[browser.Build]int{r.build: testenv.Depth(2, 100), headlessShell(t): testenv.Depth(4, 300)} {
 		var clients sync.WaitGroup
 		for client := range 4 {
 			clients.Go(func() {

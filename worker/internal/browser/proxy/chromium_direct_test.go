@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser/proxy"
 )
@@ -117,7 +118,7 @@ func TestChromium_DirectLoadsSixteenPages(t *testing.T) {
 	for range 16 {
 		page := attach(t, b, origin.URL+"/blank")
 		loading.Go(func() {
-			for range 3 {
+			for range testenv.Depth(1, 3) {
 				const load = `new Promise(done => { const f = document.createElement("iframe"); f.src = "/page?" + Math.random(); document.body.append(f);
 					f.onload = () => done(Array.from(f.contentDocument.images).filter(i => i.complete && i.naturalWidth == 1).length) })`
 				if got := evaluate(t, b, page, load); got != "30" {
