@@ -152,11 +152,11 @@ export interface paths {
          *     | status | why the worker closes the socket |
          *     |---|---|
          *     | 1000, 1001, other statuses of the browser | the browser or the page has closed, or the worker is shutting down |
-         *     | 1002, 1009 | a frame was malformed, or a message was larger than `RESUME_BUFFER_MB` |
+         *     | 1002, 1009 | a frame was malformed, or a message was larger than 32 MB |
          *     | 4001 | taken over: another socket resumed the connection, or a client with this name started a new one |
          *     | 4002 | nothing to resume: the connection does not exist any more |
          *     | 4003 | expired: no socket resumed the connection within `RESUME_SECONDS` |
-         *     | 4004 | buffer limit exceeded: the client needs messages that it acknowledged or that are not buffered any more (`RESUME_BUFFER_MB` for all connections of a launch) |
+         *     | 4004 | buffer limit exceeded: the client needs messages that it acknowledged or that are not buffered any more (32 MB for all connections of a launch) |
          *     | 4005 | more than was sent: N is greater than the number of messages sent; the connection is not affected |
          *
          *     `resume=0` starts a new connection if the client of that name has already received messages, and resumes
@@ -1657,7 +1657,7 @@ export interface paths {
          * @description Returns the video of a recorded session (`browser.record`, `startRecording`), after the end of the recording, with
          *     support for `Range`: WebM with VP8, or, with `format` or `Accept: video/mp4`, MP4 with H.264 for players without WebM.
          *     Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL` they are kept
-         *     there for `RECORDINGS_RETENTION`, and every worker with the same store, `SVC_KEY` and `API_KEY` returns them. While
+         *     there for as long, and every worker with the same store, `SVC_KEY` and `API_KEY` returns them. While
          *     the session is recorded, the response is 409.
          *
          *     The first request for MP4 converts the video, which takes up to five seconds for each minute of it. If the response
@@ -1835,7 +1835,7 @@ export interface paths {
          *     The id of the session is the credential of its commands. The session ends with the browser, and the browser ends
          *     with the session: after `DELETE`, after the last window was closed, and for the reasons of any launch. Commands
          *     count as activity. Without `browser.idleTimeoutSeconds`, also in the profile, the browser ends after
-         *     `WEBDRIVER_IDLE_TIMEOUT` without commands, by default five minutes.
+         *     `IDLE_TIMEOUT` without commands, five minutes if that is not set.
          *
          *     **Errors** have the form of WebDriver: `{value: {error, message, stacktrace, data}}`. `data` has the `code` and the
          *     `details` that other operations return. Invalid capabilities are an `invalid argument` (400). A refused launch is
@@ -2122,9 +2122,8 @@ export interface components {
          */
         BrowserSessionSortField: "startedAt" | "endedAt";
         /**
-         * @description Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds`, `idleTimeoutSeconds` and
-         *     `connectTimeoutSeconds` above the limit of the worker (`MAX_DURATION_LIMIT`, `IDLE_TIMEOUT_LIMIT` and
-         *     `CONNECT_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+         * @description Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+         *     above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
          * @example {
          *       "headless": false,
          *       "viewport": {
@@ -2915,8 +2914,8 @@ export interface components {
         /**
          * Format: int32
          * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
-         *     activity. 0: no limit. Null: the value of the profile, or else of the worker (`IDLE_TIMEOUT`, and
-         *     `WEBDRIVER_IDLE_TIMEOUT` for WebDriver).
+         *     activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
+         *     minutes for WebDriver.
          * @example 300
          */
         IdleTimeoutSeconds: number | null;
@@ -3983,7 +3982,7 @@ export interface components {
          *     - `demand`: the demand requires more than `WARM_POOL`.
          *     - `maximum`: the demand requires more than `WARM_POOL_MAX`.
          *     - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
-         *     - `memory`: the free memory or `WARM_POOL_MEMORY_MB` does not suffice for `target`.
+         *     - `memory`: the free memory does not suffice for `target`.
          *     - `idle`: there was no launch for an hour.
          *     - `draining`: the worker drains.
          *     - `disabled`: `WARM_POOL` is 0.
