@@ -55,7 +55,7 @@ var groups = map[string]map[string][]string{
 		"media":    {"cdp"},
 		"host":     {},
 		"cdp":      {},
-		"selftest": {"browser", "cdp", "testing"},
+		"selftest": {"session", "browser", "cdp"},
 		"testing":  {"browser", "cdp"},
 	},
 }
@@ -137,9 +137,9 @@ func TestImports_WorkerHasNoDatabase(t *testing.T) {
 	}
 }
 
-// TestImports_ProgramsUseBundledDocuments keeps kin-openapi out of the programs:
+// TestImports_ProgramsContainNoTestCode keeps the fakes of tests out of the programs, and kin-openapi:
 // it would cost time and memory at every start.
-func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
+func TestImports_ProgramsContainNoTestCode(t *testing.T) {
 	for _, program := range []string{"./cloud", "./worker"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
 		cmd.Dir = "../.."
@@ -150,6 +150,9 @@ func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 		for dep := range strings.Lines(string(out)) {
 			if strings.HasPrefix(dep, "github.com/getkin/kin-openapi") {
 				t.Errorf("%s depends on %s: use the bundled document of gen/ with shared/oapi", program, strings.TrimSpace(dep))
+			}
+			if strings.HasPrefix(dep, module+"worker/internal/testing/") {
+				t.Errorf("%s depends on %s, which is for tests only", program, strings.TrimSpace(dep))
 			}
 		}
 	}

@@ -1,19 +1,17 @@
-// Package fakecloud is an in-memory fake of the cloud for workers. It serves the
+// Package cloudtest is a fake of the cloud for tests of the worker. It serves the
 // cloud's API document with the same web server, request validation and generated
 // interface as the cloud, so that neither side can diverge from the contract. It
-// accounts for slots as the cloud does, and its answers can be scripted.
-package fakecloud
+// accounts for slots as the cloud does, and its answers can be scripted. It ends with
+// the test, and fails the test if the worker violates the contract.
+package cloudtest
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
+	"github.com/browser-svc/svc/shared/testenv"
 )
 
 // Key is the valid organization key.
@@ -57,26 +56,16 @@ type Call struct {
 	Heartbeat *cloudapi.HeartbeatRequest
 }
 
-// Entry is a call with the time of its receipt.
-type Entry struct {
-	At time.Time
-	Call
-}
-
 // Cloud is a running cloud. It is safe for concurrent use.
 type Cloud struct {
 	cloudapi.StrictServerInterface // nil: checkOperation refuses all other operations
 
 	URL string
-
-	server      *http.Server
-	serving     sync.WaitGroup
-	onViolation func(text string)
+	t   testing.TB
 
 	mu             sync.Mutex
 	script         map[Operation][]Answer
 	always         map[Operation]Answer
-	profileAnswers map[profileOperation]Answer
 	profiles       map[uuid.UUID]cloudapi.ProfileConfig
 	slots          map[uuid.UUID]*slot // by session
 	ended          map[uuid.UUID]bool  // sessions whose end was reported
@@ -88,7 +77,7 @@ type Cloud struct {
 	keys           []string
 	down           bool
 	contract       *string // replaces the contract version in answers; empty for none
-	calls          []Entry
+	calls          []Call
 	callCounts     map[Operation]int
 }
 
@@ -101,45 +90,32 @@ type slot struct {
 	stale       bool
 }
 
-// Open starts a cloud without a slot limit on a free loopback port. It calls violated
-// for each violation of the contract by a worker. The caller must call Close.
-func Open(ctx context.Context, violated func(text string)) (*Cloud, error) {
+// New starts a cloud without a slot limit; it ends with the test.
+func New(t testing.TB) *Cloud {
+	t.Helper()
 	c := &Cloud{
-		onViolation: violated, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
-		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, profileAnswers: map[profileOperation]Answer{}, callCounts: map[Operation]int{},
+		t: t, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
+		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, callCounts: map[Operation]int{},
 		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{}, ended: map[uuid.UUID]bool{},
 	}
 	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: map[string]oapi.Authenticator{
 		"organizationKey": c.authenticate, "dashboardSession": c.rejectDashboard, "dashboardBearer": c.rejectDashboard,
 	}})
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	e := httpd.New(httpd.Options{Logger: slog.New(slog.DiscardHandler), Document: document})
 	e.Pre(c.dropIfDown)
 	e.Use(c.overrideContract, guard.Middleware())
 	cloudapi.RegisterHandlers(e, cloudapi.NewStrictHandler(c, []cloudapi.StrictMiddlewareFunc{c.checkOperation}))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	c.URL = "http://" + listener.Addr().String()
-	c.server = &http.Server{Handler: e, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	c.serving.Go(func() { _ = c.server.Serve(listener) })
-	return c, nil
+	server := testenv.Serve(t, e)
+	c.URL = server.URL
+	return c
 }
-
-// Close closes all connections and stops the cloud.
-func (c *Cloud) Close() {
-	_ = c.server.Close()
-	c.serving.Wait()
-}
-
-func (c *Cloud) violation(format string, args ...any) { c.onViolation(fmt.Sprintf(format, args...)) }
 
 func (c *Cloud) authenticate(r *http.Request) (context.Context, error) {
 	c.mu.Lock()
@@ -160,12 +136,12 @@ type keyContextKey struct{}
 // record records a call. The caller holds the lock.
 func (c *Cloud) record(ctx context.Context, call Call) {
 	call.Key, _ = ctx.Value(keyContextKey{}).(string)
-	c.calls = append(c.calls, Entry{At: time.Now(), Call: call})
+	c.calls = append(c.calls, call)
 }
 
 func (c *Cloud) rejectDashboard(r *http.Request) (context.Context, error) {
 	if r.Header.Get("X-API-Key") != "" {
-		c.violation("a worker called %s %s, which is for dashboards only", r.Method, r.URL.Path)
+		c.t.Errorf("a worker called %s %s, which is for dashboards only", r.Method, r.URL.Path)
 	}
 	return nil, oapi.ErrNoCredential
 }
@@ -205,10 +181,10 @@ func (c *Cloud) checkOperation(next cloudapi.StrictHandlerFunc, id string) cloud
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
 		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
-			c.violation("a worker called %s", id)
+			c.t.Errorf("a worker called %s", id)
 			return nil, fault.New(fault.Forbidden, "Workers must not call this operation.")
 		}
-		if answer := c.scripted(operation, request); answer != nil {
+		if answer := c.scripted(operation); answer != nil {
 			answer(ctx.Response(), ctx.Request())
 			if ctx.Response().Committed {
 				return nil, nil
@@ -218,7 +194,7 @@ func (c *Cloud) checkOperation(next cloudapi.StrictHandlerFunc, id string) cloud
 	}
 }
 
-func (c *Cloud) scripted(operation Operation, request any) Answer {
+func (c *Cloud) scripted(operation Operation) Answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.callCounts[operation]++
@@ -226,25 +202,5 @@ func (c *Cloud) scripted(operation Operation, request any) Answer {
 		c.script[operation] = waiting[1:]
 		return waiting[0]
 	}
-	if answer := c.profileAnswers[profileOperation{operation, profileOf(request)}]; answer != nil {
-		return answer
-	}
 	return c.always[operation]
-}
-
-// profileOf returns the profile of a call; uuid.Nil for none.
-func profileOf(request any) uuid.UUID {
-	switch r := request.(type) {
-	case cloudapi.AuthorizeLaunchRequestObject:
-		if r.Body.ProfileId != nil {
-			return *r.Body.ProfileId
-		}
-	case cloudapi.StartProfileSessionRequestObject:
-		return r.ProfileId
-	case cloudapi.EndProfileSessionRequestObject:
-		return r.ProfileId
-	case cloudapi.GetProfileConfigRequestObject:
-		return r.ProfileId
-	}
-	return uuid.Nil
 }

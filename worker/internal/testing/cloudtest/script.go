@@ -1,11 +1,13 @@
-package fakecloud
+package cloudtest
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,20 +33,6 @@ func (c *Cloud) Always(operation Operation, answer Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.always[operation] = answer
-}
-
-// AnswerForProfile sets the answer to every call of an operation with this profile;
-// nil removes it. Answers of Script take precedence.
-func (c *Cloud) AnswerForProfile(profile uuid.UUID, operation Operation, answer Answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.profileAnswers[profileOperation{operation, profile}] = answer
-}
-
-// profileOperation is an operation with a profile.
-type profileOperation struct {
-	operation Operation
-	profile   uuid.UUID
 }
 
 // Raw answers with this status, content type and body.
@@ -81,6 +69,36 @@ func Reset(w http.ResponseWriter, _ *http.Request) {
 		_ = tcp.SetLinger(0)
 	}
 	_ = conn.Close()
+}
+
+// Truncated sends less than its Content-Length.
+func Truncated(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"success":true,"data":{"allowed":true,`)
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+// Slow delays the fake cloud's answer, at most until the caller disconnects.
+func Slow(wait time.Duration) Answer {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(wait):
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// Until delays the fake cloud's answer until the context ends or the caller
+// disconnects.
+func Until(until context.Context) Answer {
+	return func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-until.Done():
+		case <-r.Context().Done():
+		}
+	}
 }
 
 // Down makes the cloud reset every connection, or answer again.
@@ -141,19 +159,12 @@ func (c *Cloud) Calls(operations ...Operation) []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []Call
-	for _, entry := range c.calls {
-		if len(operations) == 0 || slices.Contains(operations, entry.Operation) {
-			found = append(found, entry.Call)
+	for _, call := range c.calls {
+		if len(operations) == 0 || slices.Contains(operations, call.Operation) {
+			found = append(found, call)
 		}
 	}
 	return found
-}
-
-// Log returns all accepted calls, in order.
-func (c *Cloud) Log() []Entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.calls)
 }
 
 // CallCount returns the number of authenticated calls of an operation, regardless of their
@@ -176,4 +187,21 @@ func (c *Cloud) Slots() (reserved, running int) {
 		}
 	}
 	return reserved, running
+}
+
+// Await waits until the cloud has this many slots. It fails the test after five
+// seconds.
+func (c *Cloud) Await(t testing.TB, reserved, running int) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		isReserved, isRunning := c.Slots()
+		if isReserved == reserved && isRunning == running {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the cloud has %d reserved and %d running slots, want %d and %d", isReserved, isRunning, reserved, running)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }

@@ -1,4 +1,4 @@
-package fakecloud
+package cloudtest
 
 import (
 	"context"
@@ -105,7 +105,7 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 		taken = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
 		c.slots[id] = taken
 	} else if r.Body.SlotId == nil || *r.Body.SlotId != taken.id {
-		c.violation("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
+		c.t.Errorf("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
 	}
 	taken.running, taken.machine, taken.boot, taken.seq = true, r.Body.MachineId, r.Body.BootId, r.Body.Seq
 	c.unknown = slices.DeleteFunc(c.unknown, func(u uuid.UUID) bool { return u == id })
@@ -124,7 +124,7 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	defer c.mu.Unlock()
 	c.record(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
 	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
-		c.violation("session %s of profile %s was ended with profile %s", r.SessionId, taken.profile, r.ProfileId)
+		c.t.Errorf("session %s of profile %s was ended with profile %s", r.SessionId, taken.profile, r.ProfileId)
 	}
 	c.end(r.SessionId)
 	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
