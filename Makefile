@@ -47,11 +47,16 @@ fuzz: ## Fuzz all parsers of untrusted input for FUZZ_SECONDS each; FUZZ='ticket
 	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ),'$(FUZZ)')
 
 .PHONY: selftest
-selftest: export SELFTEST_SECONDS ?= 60
-selftest: ## Launch, drive, kill and disconnect browsers for SELFTEST_SECONDS; fail if a resource leaks
-	@scripts/need go chromium fonts display
+selftest: ## Run svc-worker selftest: launch, drive and end a browser of each engine; fail if a resource leaks
+	@scripts/need go chromium headless-shell fonts display
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
-	@bin/svc-worker selftest --seconds $(SELFTEST_SECONDS)
+	@bin/svc-worker selftest
+
+.PHONY: soak
+soak: export SOAK_SECONDS ?= 60
+soak: ## Launch, drive, kill, freeze and cut off browsers in random order for SOAK_SECONDS; fail if a resource leaks
+	@scripts/need go postgres chromium headless-shell display ffmpeg
+	go test -count=1 -v -timeout 1h -run '^TestSoak_RandomScenarios$$' ./scripts/e2e
 
 # SOAK_ROUNDS kills, SOAK_AT_ONCE concurrent browsers (230 MB each), then SOAK_SEQUENCE browsers one after another.
 .PHONY: soak-worker

@@ -63,22 +63,22 @@ type Cloud struct {
 	URL string
 	t   testing.TB
 
-	mu             sync.Mutex
-	script         map[Operation][]Answer
-	always         map[Operation]Answer
-	profiles       map[uuid.UUID]cloudapi.ProfileConfig
-	slots          map[uuid.UUID]*slot // by session
-	ended          map[uuid.UUID]bool  // sessions whose end was reported
-	queue          []queued            // launches that wait for a slot, in order of arrival
-	limit          *int
-	next           time.Duration
-	unknown        []uuid.UUID
-	revoked        map[string]bool
-	keys           []string
-	down           bool
-	contract       *string // replaces the contract version in answers; empty for none
-	calls          []Call
-	callCounts     map[Operation]int
+	mu         sync.Mutex
+	script     map[Operation][]Answer
+	always     map[Operation]Answer
+	profiles   map[uuid.UUID]cloudapi.ProfileConfig
+	slots      map[uuid.UUID]*slot // by session
+	ended      map[uuid.UUID]bool  // sessions whose end was reported
+	queue      []queued            // launches that wait for a slot, in order of arrival
+	limit      *int
+	next       time.Duration
+	unknown    []uuid.UUID
+	revoked    map[string]bool
+	keys       []string
+	down       bool
+	contract   *string // replaces the contract version in answers; empty for none
+	calls      []Call
+	callCounts map[Operation]int
 }
 
 type slot struct {
