@@ -102,7 +102,7 @@ bench-image: ## Benchmark launches of the image svc-worker (make images) beside 
 .PHONY: bench-license
 bench-license: ## Benchmark the license accounting against its lower bounds; BENCH_WRITE=scripts/bench/RESULTS.md saves the table
 	@scripts/need go postgres
-	@go run ./cloud/internal/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE)) $(if $(BENCH_PROFILE),--profile $(BENCH_PROFILE))
+	@go run ./scripts/bench --license $(if $(BENCH_QUICK),--quick) $(if $(BENCH_PARTS),--only $(BENCH_PARTS)) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: bench-profiles
 bench-profiles: ## Benchmark saves and restores of profile data in an object store; BENCH_WRITE=scripts/bench/RESULTS.md saves the table, BENCH_QUICK=1 is a trial run

@@ -42,7 +42,6 @@ var groups = map[string]map[string][]string{
 		"browsers": {},
 		"license":  {},
 		"platform": {},
-		"bench":    {"app", "api", "tenancy", "browsers", "license"},
 	},
 	"worker/internal/": {
 		"app":      {"api", "auth", "cloud", "session", "browser", "data", "media", "host", "cdp", "selftest"},
@@ -172,7 +171,7 @@ func TestImports_OnlyAppWiresPackages(t *testing.T) {
 			continue
 		}
 		for _, dep := range deps {
-			isMain := name == "cloud" || name == "worker" || name == "cloud/internal/bench"
+			isMain := name == "cloud" || name == "worker"
 			if strings.HasSuffix(dep, "/internal/app") && strings.HasPrefix(dep, module) && !isMain {
 				t.Errorf("%s imports %s: only a main package may do this", name, dep)
 			}

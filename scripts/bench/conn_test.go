@@ -6,8 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/google/uuid"
 )
 
 func TestConn_ReadsWholeResponse(t *testing.T) {
@@ -34,7 +32,7 @@ func TestConn_ReadsWholeResponse(t *testing.T) {
 			body, want string
 			status     int
 		}{{"short", "short", 200}, {"chunks", long, 200}, {"nothing", "", 402}, {"again", "again", 200}} {
-			status, err := c.do(post("/", "key", []byte(test.body)))
+			status, err := c.do(request(http.MethodPost, "/", "key", []byte(test.body)))
 			if err != nil || status != test.status {
 				t.Fatalf("%s: %d, %v", test.body, status, err)
 			}
@@ -43,21 +41,7 @@ func TestConn_ReadsWholeResponse(t *testing.T) {
 			}
 		}
 	}
-	if err := c.expect(200, post("/", "key", []byte("nothing"))); err == nil {
+	if err := c.expect(200, request(http.MethodPost, "/", "key", []byte("nothing"))); err == nil {
 		t.Error("402 was taken for 200")
-	}
-}
-
-func TestRequestTemplate_UsesNewSession(t *testing.T) {
-	a := tenant{Key: "key"}.requestTemplate()
-	seen := map[uuid.UUID]bool{uuid.Nil: true}
-	for range 3 {
-		_, after, _ := strings.Cut(string(a.next()), `"sessionId":"`)
-		text, _, _ := strings.Cut(after, `"`)
-		id, err := uuid.Parse(text)
-		if err != nil || seen[id] {
-			t.Fatalf("session %q: %v", text, err)
-		}
-		seen[id] = true
 	}
 }

@@ -16,16 +16,12 @@ type load struct {
 	perSecond float64
 	p50, p99  time.Duration // of one operation
 	cpuMicros float64       // of the server process per operation, if measured
-	p99Call   time.Duration // of one call, if an operation has several calls
 }
 
 func rate(l load) float64      { return l.perSecond }
 func p50(l load) float64       { return milliseconds(l.p50) }
 func p99(l load) float64       { return milliseconds(l.p99) }
-func p99Call(l load) float64   { return milliseconds(l.p99Call) }
 func cpuMicros(l load) float64 { return l.cpuMicros }
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // runClients lets clients work for the given duration, each as fast as it can.
 func runClients(ctx context.Context, clients int, turn time.Duration, work func(ctx context.Context, client int) error) (load, error) {
@@ -74,5 +70,5 @@ func summarize(took []time.Duration, elapsed time.Duration) load {
 	}
 }
 
-// side is one side of a comparison.
-type side = benchresult.Side[load]
+// loadSide is one side of a comparison.
+type loadSide = benchresult.Side[load]

@@ -4,15 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
 	"net/http/httputil"
 	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // conn is a persistent HTTP/1.1 connection with minimal overhead, because the client
@@ -107,65 +104,17 @@ func (c *conn) read(length int) error {
 func (c *conn) expect(status int, request []byte) error {
 	got, err := c.do(request)
 	if err == nil && got != status {
-		err = fmt.Errorf("got status %d, want %d", got, status)
+		line, _, _ := bytes.Cut(request, []byte("\r"))
+		err = fmt.Errorf("%s: got status %d, want %d", line, got, status)
 	}
 	return err
 }
 
-// post returns the text of a request.
-func post(path, key string, body []byte) []byte {
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		path, key, len(body))
-	return append([]byte(head), body...)
-}
-
-// requestTemplate is an authorize request whose session id is replaced for each use.
-type requestTemplate struct {
-	request []byte
-	session int // offset of the session id in the request
-}
-
-func (t tenant) requestTemplate() requestTemplate {
-	const before = `"sessionId":"`
-	body := fmt.Sprintf(`{"machineId":"worker-1","bootId":%q,%s%s","profileId":%q}`, t.Org, before, uuid.Nil, t.Profile)
-	request := post("/v1/license/authorize", t.Key, []byte(body))
-	return requestTemplate{request: request, session: bytes.Index(request, []byte(before)) + len(before)}
-}
-
-// next returns the request for a new session.
-func (a requestTemplate) next() []byte {
-	id := newID()
-	encodeID(a.request[a.session:], id)
-	return a.request
-}
-
-// encodeID writes the 36 characters of an id.
-func encodeID(to []byte, id uuid.UUID) {
-	hex.Encode(to, id[:4])
-	hex.Encode(to[9:], id[4:6])
-	hex.Encode(to[14:], id[6:8])
-	hex.Encode(to[19:], id[8:10])
-	hex.Encode(to[24:], id[10:])
-	to[8], to[13], to[18], to[23] = '-', '-', '-', '-'
-}
-
-// requestSide is a side whose clients send authorize requests to a server and expect
-// this status.
-func (b *bench) requestSide(ctx context.Context, server *child, t tenant, clients, status int, turn time.Duration) (side, func(), error) {
-	conns, closeAll, err := connect(ctx, server.address, clients)
-	if err != nil {
-		return nil, nil, err
+// request returns the text of a request.
+func request(method, path, key string, body []byte) []byte {
+	head := fmt.Appendf(make([]byte, 0, 256+len(body)), "%s %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\n", method, path, key)
+	if len(body) > 0 {
+		head = append(head, "Content-Type: application/json\r\n"...)
 	}
-	askers := make([]requestTemplate, clients)
-	for i := range askers {
-		askers[i] = t.requestTemplate()
-	}
-	return func(ctx context.Context) (load, error) {
-		return runClients(ctx, clients, turn, func(_ context.Context, client int) error {
-			if err := conns[client].expect(status, askers[client].next()); err != nil {
-				return fmt.Errorf("%s: %w", server.name, err)
-			}
-			return nil
-		})
-	}, closeAll, nil
+	return append(fmt.Appendf(head, "Content-Length: %d\r\n\r\n", len(body)), body...)
 }

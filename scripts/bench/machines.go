@@ -28,33 +28,25 @@ const (
 
 // machineFleet is a growing number of machines.
 type machineFleet struct {
-	*bench
-	address string // address of the cloud
-	tenants []tenant
+	*licenseBench
+	members []tenant
 	size    int
 	round   atomic.Int64 // makes the sequence numbers of heartbeats increase
 }
 
 // machines measures the maximum number of machines whose heartbeats are answered in
 // time.
-func (b *bench) machines(ctx context.Context) ([]benchresult.Row, error) {
-	cloud, err := b.openCloud(ctx)
+func (b *licenseBench) machines(ctx context.Context) ([]benchresult.Row, error) {
+	tenants, err := b.tenants(ctx, spread, 0)
 	if err != nil {
 		return nil, err
 	}
-	c := &machineFleet{bench: b, address: cloud.address}
-	for range spread {
-		t, err := b.tenant(ctx, unlimited)
-		if err != nil {
-			return nil, err
-		}
-		c.tenants = append(c.tenants, t)
-	}
+	c := &machineFleet{licenseBench: b, members: tenants}
 	first, most, how, err := c.search(ctx)
 	if err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("heartbeats of %d machines with %d sessions, HTTP: ", targetMachines, sessionsPerMachine)
+	what := fmt.Sprintf("heartbeats of %d machines with %d sessions: ", targetMachines, sessionsPerMachine)
 	return []benchresult.Row{
 		{What: what + "p50", Unit: "ms", Ours: p50(first)},
 		{What: what + "p99", Unit: "ms", Ours: p99(first), Target: benchresult.FigureAtMost(milliseconds(maxLatency))},
@@ -78,9 +70,7 @@ func (c *machineFleet) search(ctx context.Context) (first load, most int, how st
 		if _, err := c.sendHeartbeats(ctx, n, warm); err != nil {
 			return first, 0, "", err
 		}
-		l, err := c.profiledCloud(fmt.Sprintf("%d-machines", n), func(ctx context.Context) (load, error) {
-			return c.sendHeartbeats(ctx, n, long)
-		})(ctx)
+		l, err := c.sendHeartbeats(ctx, n, long)
 		if err != nil {
 			return first, 0, "", err
 		}
@@ -112,8 +102,8 @@ func (c *machineFleet) grow(ctx context.Context, to int) error {
 		return nil
 	}
 	benchresult.Detail("making %d sessions of %d machines", (to-c.size)*sessionsPerMachine, to-c.size)
-	orgs := make([]uuid.UUID, len(c.tenants))
-	for i, t := range c.tenants {
+	orgs := make([]uuid.UUID, len(c.members))
+	for i, t := range c.members {
 		orgs[i] = t.Org
 	}
 	_, err := c.pool.ExecContext(ctx, `
@@ -146,14 +136,14 @@ func (c *machineFleet) heartbeat(m int) []byte {
 		body = append(body, id("session-%d-%d", m, k+1).String()...)
 		body = append(body, '"')
 	}
-	return post("/v1/license/sessions/heartbeat", c.tenants[m%len(c.tenants)].Key, append(body, ']', '}'))
+	return request(http.MethodPost, "/v1/license/sessions/heartbeat", c.members[m%len(c.members)].Key, append(body, ']', '}'))
 }
 
 // sendHeartbeats sends the heartbeats of a duration. Each is sent when it is due,
 // regardless of earlier ones, and its latency is measured from the due time, so that a
 // stall counts for all heartbeats that it delays.
 func (c *machineFleet) sendHeartbeats(ctx context.Context, n int, long time.Duration) (load, error) {
-	conns, closeAll, err := connect(ctx, c.address, senders)
+	conns, closeAll, err := connect(ctx, c.cloud.host(), senders)
 	if err != nil {
 		return load{}, err
 	}
