@@ -47,11 +47,16 @@ fuzz: ## Fuzz all parsers of untrusted input for FUZZ_SECONDS each; FUZZ='ticket
 	@scripts/fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ),'$(FUZZ)')
 
 .PHONY: selftest
-selftest: export SELFTEST_SECONDS ?= 60
-selftest: ## Launch, drive, kill and disconnect browsers for SELFTEST_SECONDS; fail if a resource leaks
-	@scripts/need go chromium fonts display
+selftest: ## Run svc-worker selftest: launch, drive and end a browser of each engine; fail if a resource leaks
+	@scripts/need go chromium headless-shell fonts display
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
-	@bin/svc-worker selftest --seconds $(SELFTEST_SECONDS)
+	@bin/svc-worker selftest
+
+.PHONY: soak
+soak: export SOAK_SECONDS ?= 60
+soak: ## Launch, drive, kill, freeze and cut off browsers in random order for SOAK_SECONDS; fail if a resource leaks
+	@scripts/need go postgres chromium headless-shell display ffmpeg
+	go test -count=1 -v -timeout 1h -run '^TestSoak_RandomScenarios$$' ./scripts/e2e
 
 # SOAK_ROUNDS kills, SOAK_AT_ONCE concurrent browsers (230 MB each), then SOAK_SEQUENCE browsers one after another.
 .PHONY: soak-worker
@@ -97,7 +102,7 @@ bench-image: ## Benchmark launches of the image svc-worker (make images) beside 
 .PHONY: bench-license
 bench-license: ## Benchmark the license accounting against its lower bounds; BENCH_WRITE=scripts/bench/RESULTS.md saves the table
 	@scripts/need go postgres
-	@go run ./cloud/internal/bench $(if $(BENCH_WRITE),--write $(BENCH_WRITE)) $(if $(BENCH_PROFILE),--profile $(BENCH_PROFILE))
+	@go run ./scripts/bench --license $(if $(BENCH_QUICK),--quick) $(if $(BENCH_PARTS),--only $(BENCH_PARTS)) $(if $(BENCH_WRITE),--write $(BENCH_WRITE))
 
 .PHONY: bench-profiles
 bench-profiles: ## Benchmark saves and restores of profile data in an object store; BENCH_WRITE=scripts/bench/RESULTS.md saves the table, BENCH_QUICK=1 is a trial run

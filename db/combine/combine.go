@@ -45,12 +45,11 @@ type Combiner[K comparable, Q, A any] struct {
 type Options[K comparable, Q any] struct {
 	// OnLost is called for each call that may have taken effect although its caller was
 	// cancelled or got an error. May be nil.
-	OnLost     func(key K, q Q)
-	Scheduler  *Scheduler[K]   // serializes the batches of the Combiners that share it; default: its own
-	NoBatching bool            // run each call as a batch of its own, without waiting
-	OnBatch    func(calls int) // is called before each batch with its size; may be nil
-	Logger     *slog.Logger    // logs failures that no caller receives; default: discard
-	Name       string          // names the spans of batches; default "batch"
+	OnLost    func(key K, q Q)
+	Scheduler *Scheduler[K]   // serializes the batches of the Combiners that share it; default: its own
+	OnBatch   func(calls int) // is called before each batch with its size; may be nil
+	Logger    *slog.Logger    // logs failures that no caller receives; default: discard
+	Name      string          // names the spans of batches; default "batch"
 }
 
 // New returns a Combiner. run answers a batch: it returns one answer for each call, or
@@ -98,7 +97,7 @@ func (c *Combiner[K, Q, A]) Do(ctx context.Context, key K, q Q) (A, error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
-	own := &call[Q, A]{request: q, done: make(chan struct{}), lock: c.joinLock(key), span: recordingSpan(ctx)}
+	own := &call[Q, A]{request: q, done: make(chan struct{}), lock: c.opts.Scheduler.join(key), span: recordingSpan(ctx)}
 	defer c.opts.Scheduler.leave(key, own.lock)
 	pending, first, err := c.enqueue(key, own)
 	if err != nil {
@@ -174,21 +173,13 @@ func (c *Combiner[K, Q, A]) enqueue(key K, own *call[Q, A]) (pending *queue[K, Q
 		return nil, false, errClosed
 	}
 	pending, busy := c.queues[key]
-	if !busy || c.opts.NoBatching {
-		pending = &queue[K, Q, A]{key: key, lock: c.joinLock(key)}
+	if !busy {
+		pending = &queue[K, Q, A]{key: key, lock: c.opts.Scheduler.join(key)}
 		c.queues[key] = pending
 		c.active.Add(1)
 	}
 	pending.waiting = append(pending.waiting, own)
-	return pending, !busy || c.opts.NoBatching, nil
-}
-
-// joinLock returns the key's lock. The caller must leave it.
-func (c *Combiner[K, Q, A]) joinLock(key K) *keyLock {
-	if c.opts.NoBatching {
-		return newKeyLock()
-	}
-	return c.opts.Scheduler.join(key)
+	return pending, !busy, nil
 }
 
 // abandon removes the call of a cancelled caller from the queue. It returns false if

@@ -380,21 +380,6 @@ func TestClose_StopsWaitingWhenContextEnds(t *testing.T) {
 	}
 }
 
-func TestDo_NoBatchingRunsCallsConcurrently(t *testing.T) {
-	d := newHeldCombiner()
-	d.opts.NoBatching = true
-	release, replies := d.queueBehind(t.Context(), t)
-	go func() {
-		answer, err := d.Do(t.Context(), d.org, 1)
-		replies <- reply{1, answer, err}
-	}()
-	<-d.began // while the first batch is held
-	release()
-	<-replies
-	<-replies
-	d.Wait()
-}
-
 func TestLookup_DeduplicatesAndAnswersAll(t *testing.T) {
 	var questions []int
 	answers, err := Lookup([]int{3, 1, 3, 7, 1}, func(distinct []int) (map[int]string, error) {

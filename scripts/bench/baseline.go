@@ -49,7 +49,7 @@ func (w *worker) arguments(ctx context.Context) (found []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.end(ctx, s)) }()
-	for _, p := range descendants(w.pid()) {
+	for _, p := range descendants(w.PID()) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		line := strings.TrimSpace(strings.ReplaceAll(string(text), "\x00", " ")) // Chromium replaces the zero bytes with spaces
 		if err != nil || !strings.Contains(line, "--remote-debugging-pipe") || strings.Contains(line, "--type=") {

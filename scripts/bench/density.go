@@ -54,28 +54,21 @@ func (d *density) parts() benchresult.Parts {
 }
 
 func runDensity(ctx context.Context, o options) (err error) {
-	if err := (&density{}).parts().Check(o.only); err != nil {
+	d := &density{options: o}
+	if err := d.parts().Check(o.only); err != nil {
 		return err
 	}
-	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL and two workers")
-	d := &density{options: o}
-	if d.environment, err = newEnvironment(ctx); err != nil {
+	if d.environment, err = newBrowserEnvironment(ctx, "a cloud and two workers"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if d.always, err = d.worker(ctx, "always", "WARM_POOL=0", "MAX_MEMORY_PERCENT=97"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(d.always.stop(), err) }()
 	if d.freezing, err = d.worker(ctx, "freezing", "WARM_POOL=0", "MAX_MEMORY_PERCENT=97", fmt.Sprintf("FREEZE_IDLE_SECONDS=%d", freezeSeconds)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(d.freezing.stop(), err) }()
-	report := benchresult.Report{Title: "Density", Command: "make bench-density BENCH_WRITE=" + o.write, On: []string{d.build.version}, Notes: densityNotes(o)}
-	if report.Rows, err = d.parts().Measure(ctx, o.only); err != nil {
-		return err
-	}
-	return report.Publish(o.write)
+	return o.report(ctx, benchresult.Report{Title: "Density", Command: "make bench-density", On: []string{d.build.version}, Notes: densityNotes(o)}, d.parts())
 }
 
 func densityNotes(o options) string {
@@ -197,7 +190,7 @@ func (w *worker) measureIdleUsage(ctx context.Context, count, seconds int) (r id
 // browserProcesses returns the processes of a worker that are not its own program.
 func (w *worker) browserProcesses() map[string]process {
 	all := map[string]process{}
-	for _, p := range descendants(w.pid()) {
+	for _, p := range descendants(w.PID()) {
 		if p.name != "svc-worker" {
 			all[fmt.Sprint(p.pid, p.began)] = p
 		}

@@ -16,14 +16,20 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/browser-svc/svc/db/embedded"
+	"github.com/browser-svc/svc/shared/benchresult"
 )
 
-// environment is a cloud of this run, with an organization without limits, a
-// profile, and a page to open.
+// environment is a cloud of this run with its PostgreSQL and, for browsers, an organization
+// without limits, a profile, and a page to open.
 type environment struct {
 	dir             string
-	build           chromium
+	postgres        *embedded.Server
+	postgresBin     string // the directory of PostgreSQL's programs
 	cloud           *program
+	workers         []*worker
+	build           chromium
 	organizationKey string
 	profile         string // the id
 	page            string // the URL
@@ -31,7 +37,10 @@ type environment struct {
 	server          *http.Server
 }
 
-func newEnvironment(ctx context.Context) (_ *environment, err error) {
+// newEnvironment builds the programs and starts a cloud. started says what the run starts, for the
+// progress message.
+func newEnvironment(ctx context.Context, started string) (_ *environment, err error) {
+	benchresult.Progress("Building the programs, starting PostgreSQL and %s", started)
 	dir, err := os.MkdirTemp("", "svc-bench-")
 	if err != nil {
 		return nil, err
@@ -45,21 +54,45 @@ func newEnvironment(ctx context.Context) (_ *environment, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // browsers run as separate users
 		return nil, err
 	}
-	if e.build, err = findChromium(ctx); err != nil {
-		return nil, err
-	}
 	for _, program := range []string{"cloud", "worker"} {
 		if err := goBuild(ctx, ".", "./"+program, filepath.Join(dir, "svc-"+program)); err != nil {
 			return nil, err
 		}
 	}
+	if err := e.startPostgres(ctx); err != nil {
+		return nil, err
+	}
+	e.cloud, err = e.start(ctx, "svc-cloud", "cloud", "DATABASE_URL="+e.postgres.DSN(), "SIGN_UP=open", "BILLING_SELF_SERVICE=true")
+	return e, err
+}
+
+// newBrowserEnvironment is newEnvironment with what browsers need.
+func newBrowserEnvironment(ctx context.Context, started string) (_ *environment, err error) {
+	e, err := newEnvironment(ctx, started)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	if e.build, err = findChromium(ctx); err != nil {
+		return nil, err
+	}
 	if err := e.serve(); err != nil {
 		return nil, err
 	}
-	if e.cloud, err = e.start(ctx, "svc-cloud", "cloud", "SIGN_UP=open", "BILLING_SELF_SERVICE=true"); err != nil {
-		return nil, err
-	}
 	return e, e.signUp(ctx)
+}
+
+// report measures the parts and publishes the report.
+func (o options) report(ctx context.Context, report benchresult.Report, parts benchresult.Parts) (err error) {
+	report.Command += " BENCH_WRITE=" + o.write
+	if report.Rows, err = parts.Measure(ctx, o.only); err != nil {
+		return err
+	}
+	return report.Publish(o.write)
 }
 
 // goBuild builds a program as `make build` does.
@@ -97,11 +130,19 @@ func (e *environment) serve() error {
 	return nil
 }
 
-// close stops the cloud and remaining processes of the peers, and removes the
-// directory.
+// close stops the workers, the cloud, PostgreSQL and remaining processes of the peers, and removes
+// the directory.
 func (e *environment) close() (err error) {
+	for _, w := range e.workers {
+		err = errors.Join(err, w.Stop())
+	}
 	if e.cloud != nil {
-		err = e.cloud.stop()
+		err = errors.Join(err, e.cloud.Stop())
+	}
+	if e.postgres != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err = errors.Join(err, e.postgres.Stop(ctx))
 	}
 	if e.server != nil {
 		_ = e.server.Close()
@@ -151,7 +192,7 @@ func (w *worker) withoutTabs() *worker {
 	return &worker{program: w.program, environment: w.environment, key: w.key, tabless: true}
 }
 
-// worker starts a worker of the organization.
+// worker starts a worker of the organization. close stops it.
 func (e *environment) worker(ctx context.Context, name string, environment ...string) (*worker, error) {
 	return e.workerOf(ctx, "svc-worker", name, environment...)
 }
@@ -166,7 +207,9 @@ func (e *environment) workerOf(ctx context.Context, program, name string, enviro
 	if err != nil {
 		return nil, fmt.Errorf("start the worker for %s: %w", name, err)
 	}
-	return &worker{program: p, environment: e, key: http.Header{"X-Api-Key": {key}}}, nil
+	w := &worker{program: p, environment: e, key: http.Header{"X-Api-Key": {key}}}
+	e.workers = append(e.workers, w)
+	return w, nil
 }
 
 // session is the response of a launch.

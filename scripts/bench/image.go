@@ -21,8 +21,7 @@ const containerRatio = 1.1
 // runImage measures launches of the image beside those of the same program on this host, as
 // the same user.
 func runImage(ctx context.Context, o options) (err error) {
-	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL and four workers, two of them in the image svc-worker")
-	e, err := newEnvironment(ctx)
+	e, err := newBrowserEnvironment(ctx, "a cloud and four workers, two of them in the image svc-worker")
 	if err != nil {
 		return err
 	}
@@ -42,22 +41,22 @@ func runImage(ctx context.Context, o options) (err error) {
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(w.stop(), err) }()
 			sides = append(sides, w.visit)
 		}
 	}
-	measured, err := benchresult.Interleave(ctx, o.rounds, sides...)
-	if err != nil {
-		return err
-	}
-	report := benchresult.Report{
-		Title: "Container", Command: "make bench-image BENCH_WRITE=" + o.write, On: []string{e.build.version}, Rounds: o.rounds,
+	return o.report(ctx, benchresult.Report{
+		Title: "Container", Command: "make bench-image", On: []string{e.build.version}, Rounds: o.rounds,
 		Notes: "The image svc-worker with the options of docker-compose.yml and the network of the host, beside the same program on the host as the same user.\n",
-	}
-	for i, kind := range []string{"warm launch", "cold launch"} {
-		report.Rows = append(report.Rows, containerRows(kind, measured[2*i], measured[2*i+1])...)
-	}
-	return report.Publish(o.write)
+	}, benchresult.Parts{{Name: "starts", What: "launches in the image and on the host", Measure: func(ctx context.Context) (rows []benchresult.Row, err error) {
+		measured, err := benchresult.Interleave(ctx, o.rounds, sides...)
+		if err != nil {
+			return nil, err
+		}
+		for i, kind := range []string{"warm launch", "cold launch"} {
+			rows = append(rows, containerRows(kind, measured[2*i], measured[2*i+1])...)
+		}
+		return rows, nil
+	}}})
 }
 
 // containerRows compares the launches of one kind.

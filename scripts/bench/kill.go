@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,7 +20,6 @@ func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.stop()) }()
 	left, had, longest := 0, 0, killGrace
 	for range b.kills {
 		for range browsersPerKill {
@@ -29,11 +27,11 @@ func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 				return nil, err
 			}
 		}
-		before := descendants(w.pid())
+		before := descendants(w.PID())
 		if len(before) < browsersPerKill {
 			return nil, fmt.Errorf("the worker's browsers are not among its processes: %v", before)
 		}
-		w.kill()
+		w.Kill()
 		killed := time.Now()
 		if err := pause(ctx, killGrace); err != nil {
 			return nil, err

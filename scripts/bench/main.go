@@ -7,7 +7,8 @@
 // and bursts, compared with other tools.
 //
 // With --density it is `make bench-density`: memory, page faults and processor time of many
-// sessions without clients.
+// sessions without clients. With --image it is `make bench-image`: launches of the image beside those
+// on this machine. With --license it is `make bench-license`: the license accounting of the cloud.
 package main
 
 import (
@@ -35,6 +36,8 @@ func main() {
 		name, measure = "make bench-throughput:", runThroughput
 	case o.image:
 		name, measure = "make bench-image:", runImage
+	case o.license:
+		name, measure = "make bench-license:", runLicense
 	}
 	if err := measure(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, name, err)
@@ -53,7 +56,9 @@ type options struct {
 	sides                  string // part of the names of the sides to measure; empty for all
 	seconds, steadySeconds int    // durations of back-to-back sessions and of steady arrivals
 
-	image bool
+	image   bool
+	license bool
+	quick   bool
 
 	density       bool
 	counts        []int // numbers of sessions
@@ -64,18 +69,18 @@ func parse() options {
 	o := options{burstSize: 20}
 	var only string
 	o.counts = []int{20, 50, 100}
-	var quick bool
 	flag.IntVar(&o.rounds, "rounds", 20, "measurements per side of a comparison")
 	flag.IntVar(&o.launches, "launches", 500, "launches before the worker's memory is measured again")
 	flag.IntVar(&o.kills, "kill-rounds", 20, "number of times a worker is killed")
 	flag.StringVar(&only, "only", "", "comma-separated parts to measure: "+strings.Join(names(), ", ")+
 		"; with --throughput "+strings.Join((&throughputBench{}).parts().Names(), ", "))
-	flag.BoolVar(&quick, "quick", false, "short trial run; the figures are not meaningful")
+	flag.BoolVar(&o.quick, "quick", false, "short trial run; the figures are not meaningful")
 	flag.BoolVar(&o.throughput, "throughput", false, "measure sessions per minute, steady arrivals and bursts")
 	flag.StringVar(&o.sides, "sides", "", "with --throughput: measure only the sides whose names contain this")
 	flag.IntVar(&o.seconds, "seconds", 20, "with --throughput: seconds of back-to-back sessions per side and round")
 	flag.IntVar(&o.steadySeconds, "steady-seconds", 180, "with --throughput: seconds of steady arrivals")
 	flag.BoolVar(&o.image, "image", false, "measure launches of the image svc-worker beside those on the host, with Docker, as root")
+	flag.BoolVar(&o.license, "license", false, "measure the license accounting; the parts are "+strings.Join((&licenseBench{}).parts().Names(), ", "))
 	flag.BoolVar(&o.density, "density", false, "measure many sessions without clients; the parts are "+strings.Join((&density{}).parts().Names(), ", "))
 	flag.Func("counts", "with --density: comma-separated numbers of sessions (default 20,50,100)", o.setCounts)
 	flag.StringVar(&o.write, "write", "", "write the table to its section of this file")
@@ -83,8 +88,8 @@ func parse() options {
 	o.windowSeconds = 15
 	switch {
 	case o.throughput:
-		o.setThroughput(quick)
-	case quick:
+		o.setThroughput()
+	case o.quick:
 		o.counts, o.windowSeconds = []int{4}, 5
 		o.rounds, o.launches, o.kills, o.burstSize = min(o.rounds, 2), min(o.launches, 20), min(o.kills, 2), 8
 	}
@@ -118,31 +123,23 @@ type bench struct {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	if err := (&bench{}).parts().Check(o.only); err != nil {
+	b := &bench{options: o}
+	if err := b.parts().Check(o.only); err != nil {
 		return err
 	}
-	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL and two workers")
-	b := &bench{options: o}
-	if b.environment, err = newEnvironment(ctx); err != nil {
+	if b.environment, err = newBrowserEnvironment(ctx, "a cloud and two workers"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if b.warm, err = b.worker(ctx, "warm", fmt.Sprintf("WARM_POOL=%d", poolSize)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(b.warm.stop(), err) }()
 	if b.cold, err = b.worker(ctx, "cold", "WARM_POOL=0"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(b.cold.stop(), err) }()
-	report := benchresult.Report{
-		Title: "Worker", Command: "make bench-worker BENCH_WRITE=" + o.write,
-		On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
-	}
-	if report.Rows, err = b.parts().Measure(ctx, o.only); err != nil {
-		return err
-	}
-	return report.Publish(o.write)
+	return o.report(ctx, benchresult.Report{
+		Title: "Worker", Command: "make bench-worker", On: []string{b.build.version}, Rounds: o.rounds, Notes: notes(),
+	}, b.parts())
 }
 
 // notes returns the explanations below the table.

@@ -23,7 +23,7 @@ func (b *bench) memory(ctx context.Context) (rows []benchresult.Row, err error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.stop()) }()
+	defer func() { err = errors.Join(err, w.Stop()) }() // it must not use the processor later
 	idle, err := w.idleMemory(ctx)
 	if err != nil {
 		return nil, err

@@ -100,11 +100,11 @@ func pause(ctx context.Context, d time.Duration) error {
 // proportional set size (PSS): shared memory is divided among its users. Browsers
 // are not included.
 func (w *worker) memory() (megabytes float64, err error) {
-	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.pid()))
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", w.PID()))
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range append(descendants(w.pid()), process{pid: w.pid()}) {
+	for _, p := range append(descendants(w.PID()), process{pid: w.PID()}) {
 		if program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err != nil || program != own {
 			continue
 		}

@@ -3,28 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/browser-svc/svc/scripts/children"
 )
 
-const (
-	readyTimeout = 90 * time.Second // the maximum timeout of a launch
-	drainTimeout = 60 * time.Second
-)
+const readyTimeout = 90 * time.Second // the maximum timeout of a launch
 
 // program is a running svc-cloud or svc-worker.
 type program struct {
-	path, log   string
-	url         string // its base URL
-	environment []string
-	cmd         *exec.Cmd
-	done        chan struct{}
+	*children.Child
+	url string // its base URL
 }
 
 // start starts a program with its own data directory and port, and waits until it
@@ -34,67 +28,58 @@ func (e *environment) start(ctx context.Context, name, dir string, environment .
 	if err != nil {
 		return nil, err
 	}
-	p := &program{
-		path: filepath.Join(e.dir, name), log: filepath.Join(e.dir, dir+".log"), url: "http://127.0.0.1:" + port,
-		environment: append([]string{
+	p := &program{url: "http://127.0.0.1:" + port, Child: &children.Child{Program: children.Program{
+		Name: dir, Path: filepath.Join(e.dir, name), Log: filepath.Join(e.dir, dir+".log"), Health: "http://127.0.0.1:" + port + "/health", Clean: true,
+		Environment: append([]string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "HOST=127.0.0.1", "PORT=" + port, "DATA_DIR=" + filepath.Join(e.dir, dir),
 		}, environment...),
+	}}}
+	if err := p.run(ctx); err != nil {
+		return nil, err
 	}
-	return p, p.run(ctx)
+	return p, nil
 }
 
 // run starts the program, or restarts it after it has ended.
 func (p *program) run(ctx context.Context) error {
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	child, err := children.Start(ctx, p.Program)
+	if err != nil && child != nil {
+		_ = child.Stop() // err is the reason
 	}
-	defer log.Close()
-	p.cmd, p.done = exec.Command(p.path), make(chan struct{}) //nolint:noctx // stop ends it with a signal
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.environment, log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := p.cmd.Start(); err != nil {
-		return err
+	if err == nil {
+		p.Child = child
 	}
-	go func(cmd *exec.Cmd, done chan struct{}) { _ = cmd.Wait(); close(done) }(p.cmd, p.done)
-	return p.ready(ctx)
+	return err
 }
 
-func (p *program) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
-		if err := call(ctx, http.MethodGet, p.url+"/health", nil, nil, nil); err == nil {
-			return nil
+func (p *program) host() string { return strings.TrimPrefix(p.url, "http://") }
+
+// cpu returns the CPU time of the process, user and system, from Linux's per-process
+// clock.
+func (p *program) cpu() (time.Duration, error) {
+	const ofAllThreads = 2
+	var used unix.Timespec
+	if err := unix.ClockGettime(int32(^p.PID()<<3|ofAllThreads), &used); err != nil {
+		return 0, fmt.Errorf("read the CPU time of %s: %w", p.Name, err)
+	}
+	return time.Duration(used.Nano()), nil
+}
+
+// withCPU is a side that also measures the program's CPU time per operation.
+func (p *program) withCPU(measure loadSide) loadSide {
+	return func(ctx context.Context) (load, error) {
+		before, err := p.cpu()
+		if err != nil {
+			return load{}, err
 		}
-		select {
-		case <-p.done:
-			said, _ := os.ReadFile(p.log)
-			return fmt.Errorf("%s ended: %s\n%s", p.path, p.cmd.ProcessState, said)
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", p.path, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		began := time.Now()
+		l, err := measure(ctx)
+		if err != nil {
+			return l, err
 		}
+		done := l.perSecond * time.Since(began).Seconds()
+		after, err := p.cpu()
+		l.cpuMicros = float64((after - before).Microseconds()) / done
+		return l, err
 	}
-}
-
-func (p *program) pid() int { return p.cmd.Process.Pid }
-
-// stop ends the program with SIGTERM.
-func (p *program) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(drainTimeout):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-		return fmt.Errorf("%s had to be killed", p.path)
-	}
-}
-
-// kill ends the program with SIGKILL.
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
 }

@@ -93,7 +93,7 @@ type socket struct {
 // mainProcess returns the main process of a session's browser.
 func (w *worker) mainProcess(s session) (pid int, err error) {
 	port := fmt.Sprintf("--remote-debugging-port=%d", s.DebugPort)
-	for _, p := range descendants(w.pid()) {
+	for _, p := range descendants(w.PID()) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 		if strings.Contains(string(line), port) && !strings.Contains(string(line), "--type=") {
 			return p.pid, nil

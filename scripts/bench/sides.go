@@ -32,13 +32,9 @@ type side struct {
 // startSides starts the other tools and the workers. The caller must call stop also after
 // an error.
 func (t *throughputBench) startSides(ctx context.Context) (stop func(), err error) {
-	var workers []*worker
 	stop = func() {
 		for _, s := range t.all {
 			s.client.stop()
-		}
-		for _, w := range workers {
-			_ = w.stop()
 		}
 	}
 	for name, environment := range map[string]string{"warm": "AUTO_ENGINE=false", "warm-shell": "AUTO_ENGINE=true", "cold": "WARM_POOL=0"} {
@@ -46,7 +42,6 @@ func (t *throughputBench) startSides(ctx context.Context) (stop func(), err erro
 		if err != nil {
 			return stop, err
 		}
-		workers = append(workers, w)
 		t.workers[name] = w
 		if err := w.drain(ctx); err != nil {
 			return stop, err
@@ -208,9 +203,9 @@ func (t *throughputBench) measure(ctx context.Context, s *side, task map[string]
 // shares returns the processor time in seconds that the processes of the client with its
 // tool, of the worker and of the cloud have used so far, without browsers.
 func (t *throughputBench) shares(s *side) (seconds [3]float64) {
-	pids := []int{s.client.cmd.Process.Pid, 0, t.cloud.pid()}
+	pids := []int{s.client.cmd.Process.Pid, 0, t.cloud.PID()}
 	if s.worker != nil {
-		pids[1] = s.worker.pid()
+		pids[1] = s.worker.PID()
 	}
 	for _, p := range processes() {
 		if i := slices.Index(pids, p.pid); i >= 0 {
@@ -219,9 +214,14 @@ func (t *throughputBench) shares(s *side) (seconds [3]float64) {
 	}
 	for i, pid := range pids {
 		for _, p := range descendants(pid) {
-			if pid != 0 && slices.Contains([]string{"node", "postgres"}, p.name) {
+			if pid != 0 && p.name == "node" {
 				seconds[i] += float64(p.ticks) / 100
 			}
+		}
+	}
+	for _, p := range descendants(os.Getpid()) { // PostgreSQL is part of the cloud
+		if p.name == "postgres" {
+			seconds[2] += float64(p.ticks) / 100
 		}
 	}
 	return seconds

@@ -16,9 +16,9 @@ import (
 const manyClients = 4
 
 // setThroughput sets the defaults of a run of make bench-throughput.
-func (o *options) setThroughput(quick bool) {
+func (o *options) setThroughput() {
 	o.burstSize, o.rounds = 50, min(o.rounds, 3)
-	if quick {
+	if o.quick {
 		o.rounds, o.seconds, o.steadySeconds = 1, min(o.seconds, 8), min(o.steadySeconds, 30)
 	}
 }
@@ -47,13 +47,12 @@ func (t *throughputBench) parts() benchresult.Parts {
 }
 
 func runThroughput(ctx context.Context, o options) (err error) {
-	if err := (&throughputBench{}).parts().Check(o.only); err != nil {
-		return err
-	}
-	benchresult.Progress("Building the programs, starting a cloud with PostgreSQL, three workers and the other tools")
 	t := &throughputBench{options: o, cpu: enterCPUGroup(), workers: map[string]*worker{}, capacity: map[*side]float64{}}
 	defer t.cpu.close()
-	if t.environment, err = newEnvironment(ctx); err != nil {
+	if err := t.parts().Check(o.only); err != nil {
+		return err
+	}
+	if t.environment, err = newBrowserEnvironment(ctx, "a cloud, three workers and the other tools"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -62,14 +61,9 @@ func runThroughput(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	report := benchresult.Report{
-		Title: "Throughput", Command: "make bench-throughput BENCH_WRITE=" + o.write,
-		On: []string{t.build.version}, Rounds: o.rounds, Notes: throughputNotes(o),
-	}
-	if report.Rows, err = t.parts().Measure(ctx, o.only); err != nil {
-		return err
-	}
-	return report.Publish(o.write)
+	return o.report(ctx, benchresult.Report{
+		Title: "Throughput", Command: "make bench-throughput", On: []string{t.build.version}, Rounds: o.rounds, Notes: throughputNotes(o),
+	}, t.parts())
 }
 
 // sessions measures back-to-back sessions of one and of several clients.

@@ -62,6 +62,7 @@ type Program struct {
 	Health      string // the URL that returns 200 when the program is ready
 	Environment []string
 	Args        []string
+	Clean       bool // use only Environment, not the environment of this process
 }
 
 // RequireFree returns an error if the port is in use, on all addresses or on the
@@ -102,6 +103,9 @@ func Start(ctx context.Context, p Program) (*Child, error) {
 	defer func() { _ = log.Close() }()
 	c := &Child{Program: p, done: make(chan struct{}), cmd: exec.Command(p.Path, p.Args...)} //nolint:noctx // Stop ends it
 	c.cmd.Env = slices.Concat(os.Environ(), ownDefaults(), p.Environment)
+	if p.Clean {
+		c.cmd.Env = p.Environment
+	}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	// Ctrl-C must not reach the child directly: Stop ends the children in order.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -155,6 +159,15 @@ func healthy(ctx context.Context, address string) bool {
 
 func (c *Child) ended() error {
 	return fmt.Errorf("the %s exited (%s), see %s:\n%s", c.Name, c.cmd.ProcessState, c.Log, Tail(c.Log))
+}
+
+// PID returns the id of the process.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Kill ends the program with SIGKILL and waits for its exit.
+func (c *Child) Kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.done
 }
 
 // Done is closed when the program has exited.

@@ -41,20 +41,26 @@ func callCDP(t *testing.T, conn *ws.Conn, method, params string) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
+	answer, err := exchangeCDP(ctx, conn, method, params)
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return answer
+}
+
+// exchangeCDP is callCDP for goroutines.
+func exchangeCDP(ctx context.Context, conn *ws.Conn, method, params string) (response, error) {
 	if err := conn.Write(ctx, ws.Text, fmt.Appendf(nil, `{"id":1,"method":%q,"params":%s}`, method, params)); err != nil {
-		t.Fatal(err)
+		return response{}, err
 	}
 	for {
 		_, message, err := conn.Read(ctx)
 		if err != nil {
-			t.Fatalf("%s: %v", method, err)
+			return response{}, err
 		}
 		answer := response{request: method, body: string(message)}
-		if err := json.Unmarshal(message, &answer.json); err != nil {
-			t.Fatal(err)
-		}
-		if answer.number("id") == 1 {
-			return answer
+		if err := json.Unmarshal(message, &answer.json); err != nil || answer.number("id") == 1 {
+			return answer, err
 		}
 	}
 }

@@ -94,7 +94,7 @@ type soakTest struct {
 	displays map[string]fileID // sockets and locks of X servers that must be removed
 }
 
-func newSoakTest(t *testing.T, slots int) soakTest {
+func newSoakTest(t *testing.T, slots int, environment ...string) soakTest {
 	t.Helper()
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn, "LOG_LEVEL=warn")
@@ -102,7 +102,7 @@ func newSoakTest(t *testing.T, slots int) soakTest {
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), slots)
 	cut := newInterceptor(t, c.url)
 	s := soakTest{cutter: cut, displays: map[string]fileID{}}
-	s.testEnv = testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")}
+	s.testEnv = testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, append(environment, "SVC_CLOUD_URL="+cut.URL, "LOG_LEVEL=info")...)}
 	return s
 }
 

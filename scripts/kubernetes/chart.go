@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const chart = "scripts/kubernetes/chart"
@@ -145,4 +147,54 @@ func validate(ctx context.Context, c *cluster) error {
 	}
 	logf("the API server accepts %d objects of %d variants of the chart", total, len(variants))
 	return nil
+}
+
+// install installs the chart with two replicas of the cloud, three workers, the edge and PostgreSQL.
+func install(ctx context.Context, c *cluster) (*proof, error) {
+	if err := validate(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := c.apply(ctx, page); err != nil {
+		return nil, err
+	}
+	if err := c.createVolumes(ctx, 8); err != nil {
+		return nil, err
+	}
+	if _, err := c.kubectl(ctx, "create", "secret", "tls", "edge", "--cert="+c.pki("edge.crt"), "--key="+c.pki("edge.key")); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	p := &proof{cluster: c, fleet: fleet{edge: edgeURL, client: &http.Client{}}}
+	if err := p.upgrade(ctx, "--install"); err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx, "deployment/svc-cloud", "deployment/svc-edge", "deployment/page"); err != nil {
+		return nil, err
+	}
+	if err := p.prepareAccount(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx, "statefulset/svc-worker"); err != nil {
+		return nil, err
+	}
+	logf("the chart is installed: %.1f s until all pods were ready", time.Since(began).Seconds())
+	return p, nil
+}
+
+// createVolumes creates volumes that both nodes can mount, for lack of a storage provider.
+func (c *cluster) createVolumes(ctx context.Context, count int) error {
+	var objects strings.Builder
+	for i := range count {
+		dir := filepath.Join(c.dir, "volumes", fmt.Sprint(i))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chmod(dir, 0o777); err != nil { // hostPath volumes have no fsGroup
+			return err
+		}
+		fmt.Fprintf(&objects, `---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: volume-%d}, spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: %s}}}
+`, i, dir)
+	}
+	return c.apply(ctx, objects.String())
 }

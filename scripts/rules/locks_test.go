@@ -119,10 +119,8 @@ func TestLocks_AreNotHeldOverIO(t *testing.T) {
 	}
 }
 
-// isTestHelper reports whether only tests and selftest use a package.
-func isTestHelper(path string) bool {
-	return strings.HasSuffix(path, "test") || strings.HasSuffix(path, "/fakecloud")
-}
+// isTestHelper reports whether only tests use a package.
+func isTestHelper(path string) bool { return strings.HasSuffix(path, "test") }
 
 // shortName returns the name of a function without the name of the module.
 func shortName(name string) string { return strings.ReplaceAll(name, module, "") }

@@ -51,7 +51,6 @@ var groups = map[string]map[string][]string{
 		"browsers": {},
 		"license":  {},
 		"platform": {},
-		"bench":    {"app", "api", "tenancy", "browsers", "license"},
 	},
 	"worker/internal/": {
 		"app":      {"api", "auth", "cloud", "session", "browser", "data", "media", "host", "cdp", "selftest"},
@@ -64,7 +63,7 @@ var groups = map[string]map[string][]string{
 		"media":    {"cdp"},
 		"host":     {},
 		"cdp":      {},
-		"selftest": {"browser", "cdp", "testing"},
+		"selftest": {"session", "browser", "cdp"},
 		"testing":  {"browser", "cdp"},
 	},
 }
@@ -146,9 +145,9 @@ func TestImports_WorkerHasNoDatabase(t *testing.T) {
 	}
 }
 
-// TestImports_ProgramsUseBundledDocuments keeps kin-openapi out of the programs:
+// TestImports_ProgramsContainNoTestCode keeps the fakes of tests out of the programs, and kin-openapi:
 // it would cost time and memory at every start.
-func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
+func TestImports_ProgramsContainNoTestCode(t *testing.T) {
 	for _, program := range []string{"./cloud", "./worker"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
 		cmd.Dir = "../.."
@@ -159,6 +158,9 @@ func TestImports_ProgramsUseBundledDocuments(t *testing.T) {
 		for dep := range strings.Lines(string(out)) {
 			if strings.HasPrefix(dep, "github.com/getkin/kin-openapi") {
 				t.Errorf("%s depends on %s: use the bundled document of gen/ with shared/oapi", program, strings.TrimSpace(dep))
+			}
+			if strings.HasPrefix(dep, module+"worker/internal/testing/") {
+				t.Errorf("%s depends on %s, which is for tests only", program, strings.TrimSpace(dep))
 			}
 		}
 	}
@@ -178,7 +180,7 @@ func TestImports_OnlyAppWiresPackages(t *testing.T) {
 			continue
 		}
 		for _, dep := range deps {
-			isMain := name == "cloud" || name == "worker" || name == "cloud/internal/bench"
+			isMain := name == "cloud" || name == "worker"
 			if strings.HasSuffix(dep, "/internal/app") && strings.HasPrefix(dep, module) && !isMain {
 				t.Errorf("%s imports %s: only a main package may do this", name, dep)
 			}

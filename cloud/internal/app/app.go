@@ -22,7 +22,7 @@ import (
 
 // Main runs the program svc-cloud and returns its exit status.
 func Main(args []string) int {
-	TuneGarbageCollector()
+	tuneGarbageCollector()
 	return newProgram(nil, os.Stdin, os.Stdout, os.Stderr).Main(args)
 }
 
@@ -49,9 +49,9 @@ func newProgram(environ map[string]string, stdin io.Reader, out, errs io.Writer)
 	}
 }
 
-// TuneGarbageCollector sets GOGC to 400 unless the environment sets it: the live
+// tuneGarbageCollector sets GOGC to 400 unless the environment sets it: the live
 // heap is a few MB, and each request allocates a lot.
-func TuneGarbageCollector() {
+func tuneGarbageCollector() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}

@@ -32,7 +32,7 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
 		MaxConnections: config.MaxConnections, Observe: p.metrics.observer(document), Traces: p.traces,
 	}
-	web, err := NewRouter(options, document, door, p.idempotency)
+	web, err := newRouter(options, document, door, p.idempotency)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
@@ -49,9 +49,9 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 	return web, options, nil
 }
 
-// NewRouter returns a router with the middleware that every request passes before
+// newRouter returns a router with the middleware that every request passes before
 // its handler.
-func NewRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
+func newRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: authorizer.Authenticators(), Authorize: authorizer.Authorize})
 	if err != nil {
 		return nil, err

@@ -80,8 +80,6 @@ type Options struct {
 	Clock clock.Clock
 	// Metrics measures the authorizes; by default they are not exported.
 	Metrics *Metrics
-	// NoBatching runs each call by itself, for tests and benchmarks that compare.
-	NoBatching bool
 }
 
 // Service is the license accounting of all organizations. Any number of replicas may
@@ -158,21 +156,21 @@ func New(ctx context.Context, db *sqlx.DB, observer Observer, logger *slog.Logge
 
 // combine creates the Combiners.
 func (s *Service) combine() {
-	alone, logger := s.opts.NoBatching, s.logger
+	logger := s.logger
 	counter := combine.NewScheduler[uuid.UUID]() // serializes the short statements that lock the counter
-	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{Name: "find slots", NoBatching: alone, Logger: logger})
-	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{Name: "find ended slots", NoBatching: alone, Logger: logger})
+	s.lookups = combine.New(s.lookupChecked, combine.Options[uuid.UUID, withKey[uuid.UUID]]{Name: "find slots", Logger: logger})
+	s.carriedEnds = combine.New(s.findCarriedSlots, combine.Options[uuid.UUID, withKey[carriedEnds]]{Name: "find ended slots", Logger: logger})
 	taking := combine.Options[uuid.UUID, withKey[slotRequest]]{
-		Name: "grant slots", Scheduler: counter, NoBatching: alone, Logger: logger,
+		Name: "grant slots", Scheduler: counter, Logger: logger,
 		OnLost:  func(orgID uuid.UUID, w withKey[slotRequest]) { s.undoReservation(orgID, w.request) },
 		OnBatch: func(calls int) { s.opts.Metrics.batches.Observe(float64(calls)) },
 	}
 	s.grants = combine.New(s.takeChecked(s.takeBatch), taking)
 	s.turns = combine.New(s.takeChecked(s.takeTurnBatch), taking)
-	queueing := combine.Options[uuid.UUID, entry]{Name: "queue launches", Scheduler: counter, NoBatching: alone, Logger: logger}
+	queueing := combine.Options[uuid.UUID, entry]{Name: "queue launches", Scheduler: counter, Logger: logger}
 	s.joins, s.leaves = combine.New(s.join, queueing), combine.New(s.leaveBatch, queueing)
-	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Name: "cancel slots", Scheduler: counter, NoBatching: alone, Logger: logger})
-	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{Name: "release slots", NoBatching: alone, Logger: logger})
+	s.cancellations = combine.New(s.cancelBatch, combine.Options[uuid.UUID, release]{Name: "cancel slots", Scheduler: counter, Logger: logger})
+	s.releases = combine.New(s.releaseBatch, combine.Options[uuid.UUID, release]{Name: "release slots", Logger: logger})
 }
 
 func (s *Service) unprepare() error {

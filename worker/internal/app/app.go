@@ -32,7 +32,7 @@ func Main(args []string) int {
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
 			browsersCommand(os.Stdout, os.Stderr),
 			profilesCommand(os.Stdout),
-			selftestCommand(os.Stdout, os.Stderr),
+			selftestCommand(os.Stdout),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),
 		},
 		Logging: func(c Config) program.Logging { return c.Logging },

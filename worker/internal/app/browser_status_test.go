@@ -104,12 +104,13 @@ func TestLaunchSocket_AnswersRefusalBeforeUpgrade(t *testing.T) {
 		fault.NotFound: 404, fault.Conflict: 409, fault.Internal: 503,
 	} {
 		profile := fake.Profile(r.version)
-		fake.AnswerForProfile(profile, cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
+		fake.Always(cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
 		got, body := r.upgrade(t, "/launch?profileId="+profile.String(), http.Header{"X-Api-Key": {cloudtest.Key}})
 		if got != status {
 			t.Errorf("%d %s, want %d", got, body, status)
 		}
 	}
+	fake.Always(cloudtest.Authorize, nil)
 	fake.Limit(0)
 	if got, body := r.upgrade(t, "/launch?profileId="+fake.Profile(r.version).String(), http.Header{"X-Api-Key": {cloudtest.Key}}); got != 402 {
 		t.Errorf("without a slot: got %d %s, want 402", got, body)

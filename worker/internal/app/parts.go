@@ -184,9 +184,13 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 	return err
 }
 
+func (w *worker) openBuilds() {
+	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
+}
+
 // openLaunches creates the launch service and its warm pool.
 func (w *worker) openLaunches() {
-	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
+	w.openBuilds()
 	starter := launch.WarmStarter{
 		Launcher: denylistLauncher{w.launcher, w.policy}, Egress: egressProvider{w.policy, w.roots, w.logger}, Builds: w.builds,
 		PreferShell: w.config.AutoEngine,

@@ -13,49 +13,39 @@ import (
 	"strings"
 	"time"
 
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/selftest"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-// selftestCommand tests the worker on this machine. The report goes to out,
-// progress to progress.
-func selftestCommand(out, progress io.Writer) program.Command[Config] {
+// selftestCommand tests the worker on this machine. The report goes to out.
+func selftestCommand(out io.Writer) program.Command[Config] {
 	var (
-		seconds, rounds, browser int
-		seed                     uint64
-		asJSON                   bool
-		engine                   string
+		version int
+		asJSON  bool
+		engine  string
 	)
 	return program.Command[Config]{
 		Name: "selftest", Summary: "Test that browsers work on this machine and leak no resources",
-		Detail: "Runs a separate worker with the settings of the environment against an in-memory cloud. It needs neither the\n" +
-			"cloud nor a key and does not affect a running worker. It launches, drives, kills and disconnects browsers in all\n" +
-			"scenarios, several at once. Then it kills the worker and checks for leaked processes, ports, file descriptors,\n" +
-			"directories, displays, mounts and slots. Exits with 1 if a check fails.",
+		Detail: "Launches a browser of each installed engine with the settings of the environment, drives and ends it, and checks\n" +
+			"for leaked processes, ports, descriptors, directories, displays, mounts and control groups. Shows the isolation of\n" +
+			"browsers and the scripts without a font. It needs neither the cloud nor a key and does not affect a running worker.\n" +
+			"Exits with 1 if a check fails.",
 		Flags: func(f *flag.FlagSet) {
-			f.IntVar(&seconds, "seconds", 60, "Launch browsers for this many `SECONDS`")
-			f.IntVar(&rounds, "rounds", 0, "Run every scenario `N` times instead, without a time limit")
-			f.IntVar(&browser, "browser", 0, "Major `VERSION` of the browser (default: newest)")
-			f.StringVar(&engine, "engine", "", "Engine of the browser, `ENGINE`: chromium or headless-shell (default: chromium if it is installed)")
-			f.Uint64Var(&seed, "seed", 0, "Repeat the random choices of an earlier run with this `SEED`")
+			f.IntVar(&version, "browser", 0, "Major `VERSION` of the browser (default: newest)")
+			f.StringVar(&engine, "engine", "", "Only this `ENGINE`: chromium or headless-shell (default: every installed engine)")
 			f.BoolVar(&asJSON, "json", false, "Report in JSON")
 		},
-		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
-			if seconds < 1 || rounds < 0 {
-				return errors.New("--seconds must be positive, and --rounds must not be negative")
-			}
-			executable, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			dataDir, err := filepath.Abs(config.DataDir)
-			if err != nil {
-				return err
-			}
+		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			report, err := selftest.Run(ctx, selftest.Options{
-				Program: []string{executable, "serve"}, Environ: os.Environ(), Duration: time.Duration(seconds) * time.Second,
-				BrowsersDirs: strings.Join(config.browsersDirs(dataDir), string(os.PathListSeparator)),
-				Rounds:       rounds, Version: browser, Engine: engine, Seed: seed, Progress: progress,
+				Open: func(ctx context.Context, e selftest.Environment) (*selftest.Worker, error) {
+					return config.OpenForSelftest(ctx, e, logger)
+				},
+				Version: version, Engine: browser.Engine(engine), CleanupTimeout: time.Minute,
 			})
 			if err != nil {
 				return err
@@ -63,6 +53,42 @@ func selftestCommand(out, progress io.Writer) program.Command[Config] {
 			return writeSelftestReport(out, report, asJSON)
 		},
 	}
+}
+
+// OpenForSelftest starts the parts of a worker that launch browsers, in the environment of a
+// self-test.
+func (c Config) OpenForSelftest(ctx context.Context, e selftest.Environment, logger *slog.Logger) (_ *selftest.Worker, err error) {
+	dataDir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	c.BrowsersDir = strings.Join(c.browsersDirs(dataDir), string(os.PathListSeparator))
+	c.DataDir, c.AllowedHosts = e.DataDir, e.AllowedHosts
+	w := &worker{config: c, logger: logger, sessions: session.NewStore(clock.System{}), metrics: metrics.NewRegistry()}
+	if err := w.readConfig(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.closers.Close())
+		}
+	}()
+	if w.files, err = w.openFiles(); err != nil {
+		return nil, err
+	}
+	w.closers.AddFunc(w.files.Wait)
+	if w.launcher, err = openLauncher(ctx, c, w.dir, w.files, logger); err != nil {
+		return nil, err
+	}
+	w.closers.Add(w.launcher.Close)
+	w.openBuilds()
+	w.launches = launch.New(launch.Options{
+		License: e.License, Reports: e.Reports, Builds: w.builds, Launcher: denylistLauncher{w.launcher, w.policy}, Sessions: w.sessions,
+		Egress: egressProvider{w.policy, w.roots, logger}, Clock: clock.System{}, Logger: logger,
+	})
+	return &selftest.Worker{Launches: w.launches, Builds: w.builds, Isolation: w.launcher.Isolation, Close: func(ctx context.Context) error {
+		return errors.Join(w.launches.Shutdown(ctx), w.closers.Close())
+	}}, nil
 }
 
 // writeSelftestReport writes a report. It returns an error if a check failed,
@@ -79,11 +105,7 @@ func writeSelftestReport(out io.Writer, report *selftest.Report, asJSON bool) er
 	if err := write(out); err != nil {
 		return err
 	}
-	failed := 0
-	for _, c := range report.Checks {
-		failed += min(len(c.Problems), 1)
-	}
-	if failed > 0 {
+	if failed := report.Failed(); failed > 0 {
 		return fmt.Errorf("%d of %d checks failed", failed, len(report.Checks))
 	}
 	return nil

@@ -1,67 +1,52 @@
 package selftest
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // Report is the result of a self-test.
 type Report struct {
-	Passed      bool    `json:"passed"`
-	Seed        uint64  `json:"seed"`
-	User        string  `json:"user"`
-	Browser     string  `json:"browser"` // the full version
-	Windows     string  `json:"windows"` // whether headful mode was tested, or why not
-	Concurrency int     `json:"atOnce"`
-	Processes   int     `json:"mostProcesses"`
-	Seconds     float64 `json:"seconds"`
-	// Phase is the duration of a part of a session's life, in milliseconds.
-	Phases  []Phase  `json:"phases"`
-	Done    []Tally  `json:"done"`
-	Skipped []string `json:"missed"` // scenarios that never ran
+	Passed    bool        `json:"passed"`
+	User      string      `json:"user"`
+	Launches  []Launch    `json:"launches"`
+	Skipped   []string    `json:"skipped"` // launches that this machine does not support
+	Isolation []Isolation `json:"isolation"`
 
-	Isolation []workerapi.IsolationPiece `json:"isolation"`
-	WarmPool  workerapi.FleetWarmPool    `json:"warmPool"`
+	MissingScripts *[]string `json:"missingScripts,omitempty"` // without a font; nil: unknown
 
-	MissingScripts *[]workerapi.WritingScript `json:"missingScripts,omitempty"` // without a font; nil: unknown
-
-	Worker WorkerUsage `json:"worker"`
-	// Check is one checked condition; it holds if it has no problems.
 	Checks []Check `json:"checks"`
-	Log    string  `json:"log,omitempty"` // path of the worker's log, if a check failed
 }
 
-// Phase is the duration of a part of a session's life, in milliseconds.
-type Phase struct {
-	Name  string  `json:"name"`
-	Count int     `json:"count"`
-	P50   float64 `json:"p50"`
-	P95   float64 `json:"p95"`
+// Launch is one launch. Durations are in milliseconds; 0 if the launch did not get that far.
+type Launch struct {
+	Browser  string `json:"browser"` // the full version
+	Engine   string `json:"engine"`
+	Headless bool   `json:"headless"`
+	LaunchMs int64  `json:"launchMs"`
+	PageMs   int64  `json:"pageMs"` // until a page was loaded and captured
+	EndMs    int64  `json:"endMs"`
 }
 
-// Tally is the number of times that an action was performed.
-type Tally struct {
-	Name  string `json:"name"`
-	Count int    `json:"count"`
+// String describes the browser.
+func (l Launch) String() string {
+	mode := "headful"
+	if l.Headless {
+		mode = "headless"
+	}
+	return fmt.Sprintf("%s %s, %s", l.Engine, l.Browser, mode)
 }
 
-// WorkerUsage contains the resources of the idle worker after the first browsers and
-// at the end. Memory is in bytes.
-type WorkerUsage struct {
-	DescriptorsBefore int   `json:"descriptorsBefore"`
-	DescriptorsAfter  int   `json:"descriptorsAfter"`
-	ThreadsBefore     int64 `json:"threadsBefore"`
-	ThreadsAfter      int64 `json:"threadsAfter"`
-	MemoryBefore      int64 `json:"memoryBefore"`
-	MemoryAfter       int64 `json:"memoryAfter"`
+// Isolation is one mechanism that separates launches.
+type Isolation struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+	Reason  string `json:"reason,omitempty"` // why it is off
 }
 
 // Check is one checked condition; it holds if it has no problems.
@@ -72,87 +57,67 @@ type Check struct {
 
 func (r *Report) check(name string, problems ...string) {
 	r.Checks = append(r.Checks, Check{Name: name, Problems: append([]string{}, problems...)})
-	r.Passed = r.OK()
+	r.Passed = r.Failed() == 0
 }
 
-// OK reports whether all checks hold.
-func (r *Report) OK() bool {
-	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return len(c.Problems) > 0 })
-}
-
-// tallies returns the count of each action, by name.
-func (b *sessionLog) tallies() []Tally {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var found []Tally
-	for _, name := range slices.Sorted(maps.Keys(b.done)) {
-		found = append(found, Tally{name, b.done[name]})
+// Failed returns the number of checks that do not hold.
+func (r *Report) Failed() (count int) {
+	for _, c := range r.Checks {
+		count += min(len(c.Problems), 1)
 	}
-	return found
+	return count
+}
+
+func (r *Report) describeIsolation(report sandbox.Report) {
+	for _, piece := range report.Pieces {
+		r.Isolation = append(r.Isolation, Isolation{piece.Name, piece.On, piece.Reason})
+	}
 }
 
 // Write writes the report as text.
 func (r *Report) Write(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Chromium %s, %s, as %s; %d at once for %.0f s; seed %d\n", r.Browser, r.Windows, r.User, r.Concurrency, r.Seconds, r.Seed)
+	fmt.Fprintf(&b, "Launches as %s:\n", r.User)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprint(w, "\ncount\tp50 ms\tp95 ms\t  \n")
-	for _, p := range r.Phases {
-		_, _ = fmt.Fprintf(w, "%d\t%.1f\t%.1f\t  %s\n", p.Count, p.P50, p.P95, p.Name)
+	_, _ = fmt.Fprint(w, "launch ms\tpage ms\tend ms\t  \n")
+	for _, l := range r.Launches {
+		_, _ = fmt.Fprintf(w, "%d\t%d\t%d\t  %s\n", l.LaunchMs, l.PageMs, l.EndMs, l)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
-	b.WriteString("\nDone:\n")
-	for _, t := range r.Done {
-		fmt.Fprintf(&b, "%6d  %s\n", t.Count, t.Name)
+	for _, skipped := range r.Skipped {
+		fmt.Fprintf(&b, "Skipped: %s\n", skipped)
 	}
-	if len(r.Skipped) > 0 {
-		fmt.Fprintf(&b, "Skipped, because of time or missing requirements: %s\n", strings.Join(r.Skipped, "; "))
+	b.WriteString("\nIsolation of browsers:\n")
+	for _, piece := range r.Isolation {
+		state := "on"
+		if !piece.Enabled {
+			state = "OFF: " + piece.Reason
+		}
+		fmt.Fprintf(&b, "  %-17s %s\n", piece.Name, state)
 	}
-	r.writeMachine(&b)
-	b.WriteString("\n")
+	b.WriteString(r.fonts() + "\n\n")
 	for _, c := range r.Checks {
 		verdict := "ok  "
 		if len(c.Problems) > 0 {
 			verdict = "FAIL"
 		}
 		fmt.Fprintf(&b, "%s  %s\n", verdict, c.Name)
-		for _, problem := range c.Problems {
+		for _, problem := range c.Problems[:min(len(c.Problems), 20)] {
 			fmt.Fprintf(&b, "        %s\n", strings.ReplaceAll(problem, "\n", "\n        "))
 		}
-	}
-	if r.Log != "" {
-		fmt.Fprintf(&b, "\nThe worker's log is in %s.\n", r.Log)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// writeMachine writes the isolation and the resources of the worker.
-func (r *Report) writeMachine(b *strings.Builder) {
-	b.WriteString("\nIsolation of browsers:\n")
-	if len(r.Isolation) == 0 {
-		b.WriteString("  not reported by the worker\n")
-	}
-	for _, piece := range r.Isolation {
-		state := "on"
-		if !piece.Enabled {
-			state = "OFF: " + cmp.Or(value(piece.Reason), "no reason reported")
-		}
-		fmt.Fprintf(b, "  %-17s %s\n", piece.Name, state)
-	}
+// fonts describes which scripts pages can show.
+func (r *Report) fonts() string {
 	switch missing := r.MissingScripts; {
 	case missing == nil:
-		b.WriteString("Fonts: unknown, fc-list is not installed\n")
+		return "Fonts: unknown, fc-list is not installed"
 	case len(*missing) > 0:
-		fmt.Fprintf(b, "Fonts: none for %v. Pages show empty boxes: install fonts-noto-core, fonts-noto-cjk and fonts-noto-color-emoji\n", *missing)
-	default:
-		b.WriteString("Fonts: for all checked scripts\n")
+		slices.Sort(*missing)
+		return fmt.Sprintf("Fonts: none for %v. Pages show empty boxes: install fonts-noto-core, fonts-noto-cjk and fonts-noto-color-emoji", *missing)
 	}
-	fmt.Fprintf(b, "Warm pool: %d to %d browsers; %d launches were warm", r.WarmPool.Size, r.WarmPool.MaxSize, r.WarmPool.WarmLaunches)
-	for _, c := range r.WarmPool.ColdLaunches {
-		fmt.Fprintf(b, ", %d cold (%s)", c.Count, c.Reason)
-	}
-	w := r.Worker
-	fmt.Fprintf(b, "\nIdle worker, after the first browsers and at the end: %d and %d descriptors, %d and %d threads, %s and %s\n",
-		w.DescriptorsBefore, w.DescriptorsAfter, w.ThreadsBefore, w.ThreadsAfter, program.Bytes(w.MemoryBefore), program.Bytes(w.MemoryAfter))
+	return "Fonts: for all checked scripts"
 }

@@ -1,83 +1,74 @@
-// Package selftest tests a worker on its target machine. It starts a separate
-// worker with an in-memory cloud, runs all launch scenarios concurrently in random
-// order, kills the worker at the end, and checks that nothing has leaked on the
-// machine.
+// Package selftest tests a worker on its target machine. It launches a browser of each installed
+// engine with the worker's settings, drives and ends it, and checks that nothing is left on the
+// machine. It needs no cloud: its own license allows its own launches only.
 package selftest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
-	"runtime"
-	"slices"
-	"sync"
+	"path/filepath"
+	"strconv"
 	"time"
 
-	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
-	"github.com/browser-svc/svc/gen/workerapi"
-	"github.com/browser-svc/svc/worker/internal/testing/fakecloud"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-// Options configure a self-test. Run sets defaults for zero values of the fields
-// after Progress.
+// Options configure a self-test.
 type Options struct {
-	Program      []string      // command that starts a worker: svc-worker serve
-	Environ      []string      // environment of the worker, except for reservedEnv
-	BrowsersDirs string        // BROWSERS_DIR of the worker
-	Duration     time.Duration // how long scenarios are started
-	Progress     io.Writer     // progress output; may be nil
+	// Open starts the parts of a worker that launch browsers.
+	Open func(ctx context.Context, e Environment) (*Worker, error)
 
-	Rounds      int      // runs of each scenario; replaces Duration
-	Version     int      // browser major version; by default the newest
-	Engine      string   // engine of the browser; by default chromium if it is installed
-	Concurrency int      // concurrent browsers; by default from the number of processors
-	Seed        uint64   // random seed; by default a new one
-	Scenarios   []string // by name, without warm launches; by default all
+	Version int            // major version of the browsers; 0 is the newest
+	Engine  browser.Engine // "" is every installed engine
 
-	// CleanupTimeout is the time within which resources must be released; by default
-	// 60 s, because the kernel frees a browser's memory slowly on a busy machine.
+	// CleanupTimeout is the time within which resources must be released. The kernel
+	// frees a browser's memory slowly on a busy machine.
 	CleanupTimeout time.Duration
 }
+
+// Environment replaces settings of the tested worker.
+type Environment struct {
+	DataDir      string
+	AllowedHosts string // what browsers must reach on this machine
+	License      launch.License
+	Reports      launch.Reports
+}
+
+// Worker is the tested worker. Close must release all its resources.
+type Worker struct {
+	Launches  *launch.Service
+	Builds    launch.Builds
+	Isolation func() sandbox.Report
+	Close     func(ctx context.Context) error
+}
+
+const launchTimeout = 90 * time.Second // generous: the test is for leaks, not for speed
 
 // run is one self-test.
 type run struct {
 	Options
-	dir     string
-	cloud   *fakecloud.Cloud
-	site    *testSite
-	worker  *worker
-	monitor *machineMonitor
-	log     *sessionLog
-	report  *Report
-
-	version    int                     // of the browser
-	engine     workerapi.BrowserEngine // of the browser
-	hasDisplay bool                    // headful mode is available
-	baseline   idleState               // the worker's resources after the warm-up
+	launchesDir string
+	license     *license
+	site        *site
+	machine     *machine
+	worker      *Worker
+	report      *Report
 }
 
-// Run runs a self-test. The error means that the test could not run; its
-// findings are in the report.
+// Run runs a self-test. The error means that the test could not run; its findings
+// are in the report.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
-	if o.Seed == 0 {
-		o.Seed = rand.Uint64()
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = min(max(runtime.NumCPU()+1, 2), 8)
-	}
-	if o.CleanupTimeout == 0 {
-		o.CleanupTimeout = 60 * time.Second
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
-	if err := becomeSubreaper(); err != nil {
-		return nil, err
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil { // so that no process escapes
+		return nil, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "svc-selftest-")
 	if err != nil {
@@ -87,158 +78,167 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // browsers may run as other users
 		return nil, err
 	}
-	r := &run{Options: o, dir: dir, log: newSessionLog(), monitor: startMonitor(dir), report: &Report{Seed: o.Seed, User: user()}}
-	defer r.monitor.stop()
-	defer r.close()
-	if err := r.start(ctx); err != nil {
+	r := &run{Options: o, launchesDir: filepath.Join(dir, "launches"), license: newLicense(), machine: observeMachine(dir), report: &Report{User: userName()}}
+	if r.site, err = startSite(); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context){r.runScenarios, r.runWarmLaunches, r.checkIdle, r.killWorker, r.stopWorker} {
-		if step(ctx); ctx.Err() != nil {
-			return nil, fmt.Errorf("interrupted: %w", ctx.Err())
-		}
+	defer r.site.close()
+	r.worker, err = o.Open(ctx, Environment{DataDir: dir, AllowedHosts: r.site.address(), License: r.license, Reports: r.license})
+	if err != nil {
+		return nil, err
 	}
-	r.summarize()
-	return r.report, nil
+	err = r.launchAll(ctx)
+	err = errors.Join(err, r.stop(context.WithoutCancel(ctx)))
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+	return r.report, err
 }
 
-func user() string {
+func userName() string {
 	if os.Geteuid() == 0 {
 		return "root"
 	}
-	return fmt.Sprintf("user %d", os.Geteuid())
+	return "user " + strconv.Itoa(os.Geteuid())
 }
 
-// start starts the cloud, the test site and the worker, and warms the worker up.
-func (r *run) start(ctx context.Context) error {
-	var err error
-	violated := func(text string) { r.log.addFailure("the worker violates the cloud's contract: %s", text) }
-	if r.cloud, err = fakecloud.Open(ctx, violated); err != nil {
-		return err
+// launchAll launches one browser of each engine, headless and with a window if possible, one
+// after another.
+func (r *run) launchAll(ctx context.Context) error {
+	if missing, err := browser.MissingScripts(ctx); err == nil {
+		r.report.MissingScripts = &missing
 	}
-	r.cloud.HeartbeatEvery(2 * time.Second)
-	if r.site, err = startSite(); err != nil {
-		return err
-	}
-	if r.worker, err = newWorker(r.Options, r.dir, "wrk_"+uuid.NewString(), r.cloud, r.site); err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := r.worker.start(ctx); err != nil {
-		return err
-	}
-	r.log.recordDuration(phaseFirstStart, time.Since(began))
-	status, err := r.status(ctx)
+	builds, err := r.worker.Builds.Find(ctx)
 	if err != nil {
 		return err
 	}
-	if most := int(value(status.Capacity.MaxSessions)); most > 0 {
-		r.Concurrency = min(r.Concurrency, most)
+	_, noDisplay := exec.LookPath("Xvnc")
+	for _, engine := range []browser.Engine{browser.Chromium, browser.HeadlessShell} {
+		build, found := browser.Choose(builds, r.Version, browser.Needs{Engine: engine})
+		if !found || r.Engine != "" && r.Engine != engine {
+			continue
+		}
+		r.check(ctx, build, true)
+		switch {
+		case build.Headful && noDisplay == nil:
+			r.check(ctx, build, false)
+		case build.Headful:
+			r.report.Skipped = append(r.report.Skipped, build.Version+" headful: Xvnc is not installed")
+		}
 	}
-	if err := r.chooseBrowser(ctx); err != nil {
-		return err
+	if len(r.report.Launches) == 0 {
+		return errors.New("no such browser is installed: set CHROMIUM_PATH or run svc-worker browsers install")
 	}
-	return r.warmUp(ctx)
-}
-
-// close stops what is still running.
-func (r *run) close() {
-	if r.worker != nil && r.worker.done != nil {
-		_ = r.worker.stop() // stopWorker reports errors
-	}
-	if r.site != nil {
-		r.site.close()
-	}
-	if r.cloud != nil {
-		r.cloud.Close()
-	}
-}
-
-// chooseBrowser selects the tested browser and checks whether headful mode is
-// available.
-func (r *run) chooseBrowser(ctx context.Context) error {
-	answer, err := r.worker.api.ListBrowserVersionsWithResponse(ctx)
-	if err != nil {
-		return err
-	}
-	if answer.JSON200 == nil {
-		return fmt.Errorf("unexpected response to the list of browsers %s: %s", answer.Status(), answer.Body)
-	}
-	builds := answer.JSON200.Data.Builds
-	installed := answer.JSON200.Data.Versions
-	if len(builds) == 0 {
-		return errors.New("no browser is installed: set CHROMIUM_PATH or run svc-worker browsers install")
-	}
-	i := slices.IndexFunc(builds, func(b workerapi.BrowserBuild) bool {
-		return (r.Version == 0 || int(b.BrowserVersion) == r.Version) && (r.Engine == "" || string(b.Engine) == r.Engine)
-	})
-	if i < 0 {
-		return fmt.Errorf("%s is not installed: installed versions are %v", r.wanted(), installed)
-	}
-	chosen := builds[i]
-	r.engine = chosen.Engine
-	r.version, r.hasDisplay, r.report.Browser = int(chosen.BrowserVersion), chosen.Headful, chosen.FullVersion+" "+string(chosen.Engine)
-	r.report.Windows = "headless and headful"
-	if _, err := exec.LookPath("Xvnc"); err != nil {
-		r.hasDisplay, r.report.Windows = false, "headless only: Xvnc is not installed"
-	} else if !chosen.Headful {
-		r.report.Windows = "headless only: this build does not support headful mode"
-	}
+	r.report.describeIsolation(r.worker.Isolation())
 	return nil
 }
 
-// wanted describes the browser that the options ask for.
-func (r *run) wanted() string {
-	text := "a browser"
-	if r.Version > 0 {
-		text = fmt.Sprintf("browser version %d", r.Version)
+// check launches, drives and ends one browser.
+func (r *run) check(ctx context.Context, build browser.Build, headless bool) {
+	l := Launch{Browser: build.Version, Engine: string(build.Engine), Headless: headless}
+	ctx, cancel := context.WithTimeout(ctx, 2*launchTimeout)
+	defer cancel()
+	var problems []string
+	if err := r.launch(ctx, build, &l); err != nil {
+		problems = append(problems, err.Error())
 	}
-	if r.Engine != "" {
-		text += " with the engine " + r.Engine
-	}
-	return text
+	r.report.Launches = append(r.report.Launches, l)
+	r.report.check(l.String()+" is launched, driven and ended", problems...)
 }
 
-// warmUp launches one browser of each kind, so that the worker's one-time
-// initialization is done before the baseline is measured.
-func (r *run) warmUp(ctx context.Context) error {
-	rng := rand.New(rand.NewPCG(r.Seed, 0))
-	for _, screen := range []displayMode{headlessOnly, headfulOnly} {
-		if screen == headfulOnly && !r.hasDisplay {
-			continue
-		}
-		w := endScenarios()[0]
-		w.display = screen
-		if err := r.newScenarioRun(w, rng).execute(ctx); err != nil {
-			return fmt.Errorf("the first browser: %w\n%s", err, r.worker.logTail())
-		}
+func (r *run) launch(ctx context.Context, build browser.Build, l *Launch) error {
+	began := time.Now()
+	launched, err := r.worker.Launches.Launch(ctx, launch.Request{
+		Spec: r.license.spec(build.Major), Engine: build.Engine, Headless: l.Headless, Timeout: launchTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
 	}
-	var err error
-	r.baseline, err = r.waitUntilIdle(ctx, nil)
+	l.LaunchMs = milliseconds(began)
+	r.machine.observeCgroups()
+	err = r.drive(ctx, launched, l)
+	began = time.Now()
+	ended, endErr := r.worker.Launches.Kill(ctx, launched.ID)
+	if endErr == nil && ended.EndReason != session.ByRequest {
+		endErr = fmt.Errorf("the session ended for %s, want %s", ended.EndReason, session.ByRequest)
+	}
+	l.EndMs = milliseconds(began)
+	if left := waitUntilEmpty(r.CleanupTimeout, func() []string { return r.leftovers(launched) }); len(left) > 0 {
+		endErr = errors.Join(endErr, fmt.Errorf("the session has ended but %v remain", left))
+	}
+	return errors.Join(err, endErr)
+}
+
+func (r *run) drive(ctx context.Context, launched session.Session, l *Launch) error {
+	running, ok := r.worker.Launches.Running(launched.LaunchID)
+	if !ok {
+		return errors.New("the browser has ended by itself")
+	}
+	began := time.Now()
+	if err := openPage(ctx, running, "http://"+r.site.address()+"/"); err != nil {
+		return fmt.Errorf("drive: %w", err)
+	}
+	l.PageMs = milliseconds(began)
+	if l.Headless {
+		return nil
+	}
+	display, ok := running.Browser.Display()
+	if !ok {
+		return errors.New("the browser has no display")
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", display.Socket)
+	if err != nil {
+		return fmt.Errorf("connect to the display: %w", err)
+	}
+	return conn.Close()
+}
+
+// leftovers returns the port and the directory of an ended launch if they still exist.
+func (r *run) leftovers(ended session.Session) []string {
+	var found []string
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(ended.DebugPort)), time.Second) //nolint:noctx // has a timeout
+	if err == nil {
+		_ = conn.Close()
+		found = append(found, "port "+strconv.Itoa(ended.DebugPort))
+	}
+	dir := filepath.Join(r.launchesDir, ended.LaunchID.String())
+	if _, err := os.Lstat(dir); err == nil {
+		found = append(found, dir)
+	}
+	return found
+}
+
+// stop stops the worker and checks for leaks.
+func (r *run) stop(ctx context.Context) error {
+	closing, cancel := context.WithTimeout(ctx, r.CleanupTimeout)
+	defer cancel()
+	err := r.worker.Close(closing)
+	r.site.close()
+	r.report.check("each session is reported once, with its end", r.license.problems()...)
+	for _, kind := range []struct {
+		name string
+		find func() []string
+	}{
+		{"process", r.machine.leftoverProcesses}, {"descriptor of this process", r.machine.newDescriptors},
+		{"display, lock or link in /tmp", r.machine.newDisplayFiles}, {"mount", r.machine.leftoverMounts},
+		{"control group", r.machine.leftoverCgroups}, {"launch directory", func() []string { return listDir(r.launchesDir) }},
+	} {
+		r.report.check("after stop: no "+kind.name, waitUntilEmpty(r.CleanupTimeout, kind.find)...)
+	}
 	return err
 }
 
-// runScenarios runs scenarios concurrently until the time is up.
-func (r *run) runScenarios(ctx context.Context) {
-	began := time.Now()
-	scheduler := newScenarioScheduler(r.Options)
-	done := r.showProgress(began)
-	defer done()
-	var walking sync.WaitGroup
-	for range r.Concurrency {
-		walking.Go(func() {
-			for ctx.Err() == nil && (r.Rounds > 0 || time.Since(began) < r.Duration) {
-				w, rng, ok := scheduler.next(r.hasDisplay)
-				if !ok {
-					return
-				}
-				t := r.newScenarioRun(w, rng)
-				if err := t.execute(ctx); err != nil && ctx.Err() == nil {
-					r.log.addFailure("%s: %v", t.label(w.name), err)
-				}
-			}
-		})
+func milliseconds(since time.Time) int64 { return time.Since(since).Milliseconds() }
+
+// waitUntilEmpty polls until find returns nothing, and returns what remains after
+// the timeout.
+func waitUntilEmpty(timeout time.Duration, find func() []string) []string {
+	deadline := time.Now().Add(timeout)
+	for {
+		found := find()
+		if len(found) == 0 || time.Now().After(deadline) {
+			return found
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	walking.Wait()
-	r.report.Seconds, r.report.Skipped = time.Since(began).Seconds(), scheduler.skipped(r.hasDisplay)
 }

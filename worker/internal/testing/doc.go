@@ -1,4 +1,3 @@
-// Package testing groups what only tests and the self-test use: the installed test
-// browsers (browsertest), and a cloud in memory (fakecloud) with its checks against the
-// document (cloudtest). Product code other than selftest does not import it.
+// Package testing groups what only tests use: the installed test browsers (browsertest), and a
+// cloud in memory that checks requests against the document (cloudtest).
 package testing
