@@ -23,7 +23,6 @@ var allowedLocks = map[string]string{
 	"worker/internal/data/files.Launch.mu":                  "the files of one launch: content and index change together",
 	"worker/internal/data/files.Store.hashing":              "serializes checksums",
 	"worker/internal/cdp/intercept.browserStream.mu":        "serializes writes to a client; the last one waits for the record of an end",
-	"worker/internal/session/launch.Service.mu":             "the channel of a waiting launch has space for its answer",
 	"worker/internal/api/mcp.browser.mu":                    "sends without waiting for the answer",
 	"worker/internal/data/profiledata.Handle.mu":            "serializes save and restore of one launch",
 	"worker/internal/data/profiledata.LocalHandle.mu":       "serializes save and restore of one launch",

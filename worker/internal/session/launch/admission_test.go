@@ -153,7 +153,7 @@ func (w launchHook) Launch(ctx context.Context, spec browser.Spec) (*browser.Bro
 	return b, err
 }
 
-// admissionFunc is an Admission. It is called with the service's lock held.
+// admissionFunc is an admission.Policy. It is called with the lock of the admission held.
 type admissionFunc func() error
 
 func (a admissionFunc) Admit(int, int) error { return a() }

@@ -49,12 +49,12 @@ func (s *Service) kill(ctx context.Context, id uuid.UUID, reason session.EndReas
 // Shutdown refuses new launches, ends every browser, including warm browsers, and
 // waits for them until ctx ends.
 func (s *Service) Shutdown(ctx context.Context) error {
+	s.controller.Retire()
 	s.mu.Lock()
 	s.closing = true
 	for _, run := range s.live {
 		run.requestEnd(session.Drain)
 	}
-	s.refuseWaiting(errShuttingDown)
 	s.mu.Unlock()
 	var warmErr error
 	if s.Warm != nil {
@@ -67,7 +67,11 @@ func (s *Service) Shutdown(ctx context.Context) error {
 // ctx ends.
 func (s *Service) Wait(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { s.active.Wait(); close(done) }()
+	go func() {
+		defer close(done)
+		s.controller.Wait()
+		s.active.Wait()
+	}()
 	select {
 	case <-done:
 		return nil
@@ -117,8 +121,8 @@ func (s *Service) finalizeSession(run *running) {
 	})
 	s.mu.Lock() // after the report: the next authorize must carry this end
 	delete(s.live, run.session.ID)
-	s.admitWaiting()
 	s.mu.Unlock()
+	run.place.Release()
 	run.timeline.recordSession(ended)
 	s.Logger.Info("session ended", "sessionId", ended.ID, "launchId", ended.LaunchID, "status", end.Status,
 		"reason", end.Reason, "browser", run.browser.Exit().String(), "duration", end.At.Sub(ended.StartedAt).Round(time.Millisecond))

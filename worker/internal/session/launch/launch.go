@@ -165,12 +165,6 @@ type Launcher interface {
 	CanChangeTimezone() bool // whether the time zone of a running browser can be changed
 }
 
-// Admission decides whether this machine has capacity for one more launch. Its error
-// is returned to the client. It is called with a lock held, so it must not block.
-type Admission interface {
-	Admit(running, launching int) error
-}
-
 // Tokens keeps the access tokens of a launch from the creation of its browser until
 // its end.
 type Tokens interface {

@@ -143,9 +143,9 @@ func (m *Metrics) observeWait(ctx context.Context, wait time.Duration, _ bool) {
 }
 
 // failure returns the result of a launch that failed with err.
-func (e *pendingLaunch) failure(ctx context.Context, err error) launchResult {
+func (a *attempt) failure(ctx context.Context, err error) launchResult {
 	switch {
-	case e.refused:
+	case a.full:
 		return notAdmitted
 	case errors.Is(ctx.Err(), context.Canceled):
 		return launchGivenUp

@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
 
 // checkTimeout bounds the check of a proxy.
@@ -82,7 +83,7 @@ func (s *Service) checkProxy(ctx context.Context, to *settings.Proxy, field stri
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return launchCanceled(err)
+		return admission.Canceled(err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return invalidProxy(err, field, "cannot be reached")
 	}

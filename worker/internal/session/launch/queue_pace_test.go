@@ -26,33 +26,6 @@ func newFakeService(change func(*launch.Options)) *launch.Service {
 	return launch.New(opts)
 }
 
-// The queue becomes empty and is used again within one interval.
-func TestQueue_ChecksCapacityOncePerInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		checks := 0
-		s := newFakeService(func(o *launch.Options) {
-			o.Admission = admissionFunc(func() error { checks++; return fault.New(fault.Unavailable, "full") })
-		})
-		for range 10 {
-			if _, err := s.Launch(t.Context(), waiting(10*time.Millisecond)); err == nil {
-				t.Fatal("launched")
-			}
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan struct{})
-		go func() { defer close(left); _, _ = s.Launch(ctx, waiting(time.Minute)) }()
-		synctest.Wait()
-		checks = 0
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if checks != 10 {
-			t.Errorf("capacity was checked %d times in 2 s, want every 200 ms", checks)
-		}
-		leave()
-		<-left
-	})
-}
-
 // queueingCloud keeps the place of each launch and answers after a time. It grants the
 // thousandth request.
 type queueingCloud struct {

@@ -238,3 +238,8 @@ func TestLaunch_VerifiesKeyBeforeItWaits(t *testing.T) {
 	invalid := launch.Request{Spec: &launch.Spec{BrowserVersion: 1}, Wait: time.Minute}
 	assertKind(t, r.fail(t, invalid), fault.NotInstalled)
 }
+
+func TestLaunch_ValidatesBeforeCapacity(t *testing.T) {
+	r, _ := newQueueFixture(t) // its machine is full
+	assertKind(t, r.fail(t, launch.Request{Spec: &launch.Spec{BrowserVersion: 1}}), fault.NotInstalled)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
+	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
 
 // running is a browser with the state that its end needs.
@@ -24,6 +25,7 @@ type running struct {
 	resources      resources
 	dataUse        DataUse
 	timeline       *timeline
+	place          *admission.Place // released at the end
 
 	done        chan struct{}          // closed when the session is finalized
 	endRequests chan session.EndReason // for watch; the first reason counts
@@ -32,6 +34,16 @@ type running struct {
 	ending        context.Context // ends when the session certainly ends soon
 	markEnding    context.CancelFunc
 	clientLeaving atomic.Pointer[func() bool] // of BindClient; nil: the session does not end with a client
+}
+
+func newRunning(a *attempt, profileID uuid.UUID) *running {
+	r := &running{
+		oomKillsBefore: a.host().oomKills, timeline: a.timeline, place: a.place,
+		done: make(chan struct{}), endRequests: make(chan session.EndReason, 1),
+		dataUse: DataUse{ProfileID: profileID, SessionID: a.id, OrganizationKey: a.OrganizationKey, ReadOnly: a.ReadOnly},
+	}
+	r.ending, r.markEnding = context.WithCancel(context.Background())
+	return r
 }
 
 // requestEnd asks watch to end the browser.
@@ -104,6 +116,14 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 func (s *Service) Browser(launchID uuid.UUID) (*browser.Browser, bool) {
 	found, ok := s.Running(launchID)
 	return found.Browser, ok
+}
+
+// lookup returns the running browser of a session.
+func (s *Service) lookup(id uuid.UUID) (*running, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	run, ok := s.live[id]
+	return run, ok
 }
 
 // Frozen returns the number of running sessions whose browser is frozen.

@@ -13,14 +13,18 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
+	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
 
-// start starts the browser of a grant, adds its session and watches it. After an
-// error no resources leak.
-func (s *Service) start(
-	ctx context.Context, id uuid.UUID, grant Grant, request Request, host func() hostSnapshot, timeline *timeline,
-) (*running, error) {
-	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, host())
+// start starts the browser of a grant, adds its session and watches it. A launch that does
+// not count yet counts first. After an error no resources leak.
+func (s *Service) start(ctx context.Context, a *attempt, grant Grant) (*running, error) {
+	if err := a.place.Count(); err != nil {
+		a.full = true
+		return nil, err
+	}
+	request := a.Request
+	spec, settings, bundle, err := s.prepareSpec(grant.Profile, request, a.host())
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +37,7 @@ func (s *Service) start(
 			return nil, err
 		}
 	}
-	run := &running{
-		oomKillsBefore: host().oomKills,
-		done:           make(chan struct{}), endRequests: make(chan session.EndReason, 1), timeline: timeline,
-		dataUse: DataUse{ProfileID: grant.Profile.ID, SessionID: id, OrganizationKey: request.OrganizationKey, ReadOnly: request.ReadOnly},
-	}
-	run.ending, run.markEnding = context.WithCancel(context.Background())
+	run := newRunning(a, grant.Profile.ID)
 	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
 		return nil, err
@@ -49,33 +48,50 @@ func (s *Service) start(
 		return nil, err
 	}
 	run.resources.extensions = releaseExtensions
-	s.countStart(start)
-	timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
-	timeline.record(ctx, session.Ready, s.Clock.Now())
+	s.starts.count(start)
+	a.timeline.record(ctx, session.Answered, run.browser.AnsweredAt)
+	a.timeline.record(ctx, session.Ready, s.Clock.Now())
 	run.activity = activity.New(s.Clock)
 	run.browser.WatchDebugPort(run.activity.Watch)
 	run.lifetime = newLifetime(s.Clock, run.activity, s.limits(request, settings))
-	if err := s.bindFiles(run, id, request.KeepFiles); err != nil {
+	if err := s.bindFiles(run, a.id, request.KeepFiles); err != nil {
 		return nil, err
 	}
 	s.addSession(run, session.Session{
-		ID: id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
+		ID: a.id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Name: request.Name, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
-		OrganizationKey: request.OrganizationKey, Start: start, Timeline: timeline.snapshot(),
+		OrganizationKey: request.OrganizationKey, Start: start, Timeline: a.timeline.snapshot(),
 	})
 	s.startRecording(run, request, NewRecord(settings.Record))
 	return run, nil
 }
 
+// addSession adds a session for a started browser and watches it. The session is listed
+// and gets its browser under one lock, so that a client that sees the session can also end it.
+func (s *Service) addSession(run *running, added session.Session) {
+	s.Tokens.Begin(added.LaunchID.String())
+	s.observeHandovers(run, added)
+	context.AfterFunc(run.browser.Calls().Closing(), run.closeByClient)
+	run.place.Run()
+	s.mu.Lock()
+	run.session = s.Sessions.Add(added)
+	s.live[added.ID] = run
+	if s.closing {
+		run.requestEnd(session.Drain)
+	}
+	s.mu.Unlock()
+	s.active.Go(func() { s.watch(run) })
+}
+
 // bindFiles gives the files of a browser to its session. After an error the browser has
 // ended.
 func (s *Service) bindFiles(run *running, id uuid.UUID, keep bool) error {
-	of := run.browser.Files()
-	if of == nil {
+	files := run.browser.Files()
+	if files == nil {
 		return nil
 	}
-	err := of.Bind(id, keep)
+	err := files.Bind(id, keep)
 	if err == nil {
 		return nil
 	}
@@ -156,7 +172,7 @@ func (s *Service) launchError(ctx context.Context, launchID string, err error) e
 	s.Logger.WarnContext(ctx, "browser did not start", "launchId", launchID, "error", err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return launchCanceled(err)
+		return admission.Canceled(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
@@ -166,8 +182,4 @@ func (s *Service) launchError(ctx context.Context, launchID string, err error) e
 		return extensionRefused(refused)
 	}
 	return fault.Wrap(err, fault.Internal, "The browser did not start.")
-}
-
-func launchCanceled(cause error) error {
-	return fault.Wrap(cause, fault.Unavailable, "The launch was canceled.")
 }

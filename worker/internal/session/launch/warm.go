@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -237,20 +238,26 @@ type Starts struct {
 	Cold map[string]int64 // by reason; a launch may have several
 }
 
+// startCounts counts the starts of a Service.
+type startCounts struct {
+	mu sync.Mutex
+	Starts
+}
+
 // Starts returns the counts so far.
 func (s *Service) Starts() Starts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.starts.mu.Lock()
+	defer s.starts.mu.Unlock()
 	return Starts{Warm: s.starts.Warm, Cold: maps.Clone(s.starts.Cold)}
 }
 
-func (s *Service) countStart(start session.Start) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *startCounts) count(start session.Start) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if start.Warm {
-		s.starts.Warm++
+		c.Warm++
 	}
 	for _, reason := range start.ColdReasons {
-		s.starts.Cold[reason]++
+		c.Cold[reason]++
 	}
 }

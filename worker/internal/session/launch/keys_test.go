@@ -95,65 +95,6 @@ func TestLaunch_UnverifiedKeysUseNoCapacity(t *testing.T) {
 	}
 }
 
-func TestLaunch_RefusedKeysDelayTheirClient(t *testing.T) {
-	r, cloud := newKeyCheckingFixture(t, func(*launch.Options) {})
-	attempt := func(client string) time.Duration {
-		begin := time.Now()
-		_, err := r.Launch(t.Context(), withOrganizationKey("svc_"+rand.Text(), client))
-		assertKind(t, err, fault.Unauthenticated)
-		return time.Since(begin)
-	}
-	for range 5 {
-		attempt("2001:db8::1")
-	}
-	if took := attempt("2001:db8::ffff"); took < time.Second { // same network
-		t.Errorf("the sixth refusal took %v", took)
-	}
-	if took := attempt("192.0.2.7"); took > time.Second {
-		t.Errorf("another client's first refusal took %v", took)
-	}
-	if cloud.refused.Load() != 7 {
-		t.Errorf("got %d requests", cloud.refused.Load())
-	}
-}
-
-func TestLaunch_TooManyUnverifiedKeysAreRefusedAtOnce(t *testing.T) {
-	r := newFixture(t)
-	asked := make(chan struct{}, 1000)
-	goOn := make(chan struct{})
-	r.cloud.entered = func(ctx context.Context) {
-		asked <- struct{}{}
-		select {
-		case <-goOn:
-		case <-ctx.Done():
-		}
-	}
-	r.cloud.refusal = fault.New(fault.Unauthenticated, "The organization key is not valid.")
-	ctx, cancel := context.WithCancel(t.Context())
-	const tries = 100
-	errs := make(chan error, tries)
-	for range tries {
-		go func() {
-			_, err := r.Launch(ctx, withOrganizationKey("svc_"+rand.Text(), "192.0.2.1"))
-			errs <- err
-		}()
-	}
-	const each, waiting = 4, 64
-	for range tries - each - waiting {
-		if refused := assertKind(t, <-errs, fault.Unavailable); refused.RetryAfter <= 0 {
-			t.Error("the error has no RetryAfter")
-		}
-	}
-	if running, launching := r.Counts(); running+launching > 0 || len(asked) > each {
-		t.Errorf("got %d running or launching; the cloud got %d requests", running+launching, len(asked))
-	}
-	cancel()
-	for range each + waiting {
-		<-errs
-	}
-	close(goOn)
-}
-
 // TestLaunch_AllowedKeysAreCountedExactly launches concurrently with an accepted key.
 func TestLaunch_AllowedKeysAreCountedExactly(t *testing.T) {
 	const limit, tries = 3, 40
