@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 )
 
 // Settings of a profile, of a bundle or of one launch. Their JSON format contains no secrets.
@@ -24,20 +25,20 @@ type Settings struct {
 // Identity selects a bundle.
 type Identity struct {
 	OSVersion      string `json:"osVersion,omitempty"`
-	WindowsVersion string `json:"windowsVersion,omitempty"` // 7, 10 or 11
-	OSArch         string `json:"osArch,omitempty"`         // x86 or arm
-	Model          string `json:"model,omitempty"`          // the device's own model name, for android
-	Renderer       string `json:"renderer,omitempty"`       // descriptive only
-	GPUName        string `json:"gpuName,omitempty"`        // descriptive only
+	WindowsVersion string `json:"windowsVersion,omitempty" enum:"7,10,11"`
+	OSArch         string `json:"osArch,omitempty" enum:"x86,arm"`
+	Model          string `json:"model,omitempty"`    // the device's own model name, for android
+	Renderer       string `json:"renderer,omitempty"` // descriptive only
+	GPUName        string `json:"gpuName,omitempty"`  // descriptive only
 }
 
 // Emulation is what a browser presents to pages. A bundle can set it.
 type Emulation struct {
 	UserAgent         string  `json:"userAgent,omitempty"`
-	Locale            string  `json:"locale,omitempty"`      // BCP 47, for example fr-FR
-	TimezoneID        string  `json:"timezoneId,omitempty"`  // IANA, for example Asia/Tokyo
-	ColorScheme       string  `json:"colorScheme,omitempty"` // light, dark or no-preference
-	Viewport          *Size   `json:"viewport,omitempty"`    // of pages; by default the window's content area
+	Locale            string  `json:"locale,omitempty"`     // BCP 47, for example fr-FR
+	TimezoneID        string  `json:"timezoneId,omitempty"` // IANA, for example Asia/Tokyo
+	ColorScheme       string  `json:"colorScheme,omitempty" enum:"light,dark,no-preference"`
+	Viewport          *Size   `json:"viewport,omitempty"` // of pages; by default the window's content area
 	Screen            *Size   `json:"screen,omitempty"`
 	DeviceScaleFactor float64 `json:"deviceScaleFactor,omitempty"` // device pixels per CSS pixel
 	IsMobile          *bool   `json:"isMobile,omitempty"`
@@ -77,6 +78,19 @@ type Proxy struct {
 
 // Enabled reports whether a flag is set and true.
 func Enabled(flag *bool) bool { return flag != nil && *flag }
+
+// VisitEnums calls visit for each text of a group, by a pointer, that has an enum: the values
+// that it can have.
+func VisitEnums(group any, visit func(name string, value *string, enum []string)) {
+	fields := reflect.ValueOf(group).Elem()
+	for i := range fields.NumField() {
+		tag := fields.Type().Field(i).Tag
+		if value, ok := fields.Field(i).Addr().Interface().(*string); ok && tag.Get("enum") != "" {
+			name, _, _ := strings.Cut(tag.Get("json"), ",")
+			visit(name, value, strings.Split(tag.Get("enum"), ","))
+		}
+	}
+}
 
 // WithDefaults returns s, with the settings of base where s sets none. An empty list is set.
 func (s Settings) WithDefaults(base Settings) Settings {

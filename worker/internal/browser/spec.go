@@ -95,7 +95,9 @@ func (s *Spec) validate() error {
 	check(s.Headless || s.Build.Headful, "build %s does not support headful mode", s.Build.Version)
 	check(s.Locale == "" || localePattern().MatchString(s.Locale), "locale %q is not a language tag", s.Locale)
 	check(s.TimezoneID == "" || timezonePattern().MatchString(s.TimezoneID), "time zone %q is not a zone name", s.TimezoneID)
-	check(slices.Contains([]string{"", "light", "dark", "no-preference"}, s.ColorScheme), "color scheme %q is unknown", s.ColorScheme)
+	settings.VisitEnums(&s.Emulation, func(name string, value *string, enum []string) {
+		check(*value == "" || slices.Contains(enum, *value), "%s %q is unknown", name, *value)
+	})
 	check(inRange(s.Viewport), "viewport is out of range")
 	check(inRange(s.Screen), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)

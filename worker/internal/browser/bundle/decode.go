@@ -44,13 +44,11 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 		d.addError("", "is not UTF-8")
 		return b, d.problems
 	}
-	d.object("", raw, map[string]fieldReader{
+	fields := map[string]fieldReader{
 		"name":              d.text(&b.Name, 128),
 		"browserVersion":    d.integer(&b.BrowserVersion, 1, 9999),
 		"os":                d.oneOf(&b.OS, "windows", "macos", "linux", "android"),
 		"osVersion":         d.text(&b.OSVersion, 32),
-		"windowsVersion":    d.oneOf(&b.WindowsVersion, "7", "10", "11"),
-		"osArch":            d.oneOf(&b.OSArch, "x86", "arm"),
 		"renderer":          d.text(&b.Renderer, 256),
 		"gpuName":           d.text(&b.GPUName, 128),
 		"model":             d.text(&b.Model, 128),
@@ -62,8 +60,11 @@ func decode(filename string, raw []byte) (Bundle, []FileError) {
 		"hasTouch":          d.boolean(&b.HasTouch),
 		"locale":            d.pattern(&b.Locale, 35, localePattern(), "must be a language tag, for example de-DE"),
 		"timezoneId":        d.timezone(&b.TimezoneID),
-		"colorScheme":       d.oneOf(&b.ColorScheme, "light", "dark", "no-preference"),
-	}, "name", "os")
+	}
+	addEnum := func(name string, value *string, enum []string) { fields[name] = d.oneOf(value, enum...) }
+	settings.VisitEnums(&b.Identity, addEnum)
+	settings.VisitEnums(&b.Emulation, addEnum)
+	d.object("", raw, fields, "name", "os")
 	d.checkConsistency(b)
 	return b, d.problems
 }
