@@ -38,6 +38,8 @@ type Emulation struct {
 	Locale            string  `json:"locale,omitempty"`     // BCP 47, for example fr-FR
 	TimezoneID        string  `json:"timezoneId,omitempty"` // IANA, for example Asia/Tokyo
 	ColorScheme       string  `json:"colorScheme,omitempty" enum:"light,dark,no-preference"`
+	ReducedMotion     string  `json:"reducedMotion,omitempty" enum:"reduce,no-preference"`
+	ForcedColors      string  `json:"forcedColors,omitempty" enum:"active,none"`
 	Viewport          *Size   `json:"viewport,omitempty"` // of pages; by default the window's content area
 	Screen            *Size   `json:"screen,omitempty"`
 	DeviceScaleFactor float64 `json:"deviceScaleFactor,omitempty"` // device pixels per CSS pixel

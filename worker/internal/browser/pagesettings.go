@@ -60,6 +60,15 @@ func frameSettings(s *Spec) []setting {
 	if s.Locale != "" && s.Locale != defaultLocale {
 		out = append(out, setting{"Emulation.setLocaleOverride", object{"locale": s.Locale}})
 	}
+	var media []object
+	for _, feature := range [][2]string{{"prefers-reduced-motion", s.ReducedMotion}, {"forced-colors", s.ForcedColors}} {
+		if feature[1] != "" {
+			media = append(media, object{"name": feature[0], "value": feature[1]})
+		}
+	}
+	if len(media) > 0 {
+		out = append(out, setting{"Emulation.setEmulatedMedia", object{"features": media}})
+	}
 	if len(s.ExtraHTTPHeaders) > 0 {
 		out = append(out,
 			setting{"Network.enable", object{"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}},

@@ -293,3 +293,40 @@ func TestSettings_NewPagesWait(t *testing.T) {
 		t.Error("the page ran before its settings were applied")
 	}
 }
+
+// TestSettings_EmulateMedia reads media features in the first page, a frame and a popup of a
+// cold and of a warm browser.
+func TestSettings_EmulateMedia(t *testing.T) {
+	r := newFixture(t)
+	site := newSite(t)
+	for _, warm := range []bool{false, true} {
+		spec := r.spec(fmt.Sprintf("media-%t", warm))
+		configured := spec
+		configured.ReducedMotion, configured.ForcedColors, configured.StartURLs = "reduce", "active", []string{site.URL + "/first"}
+		if spec = configured; warm {
+			spec = r.spec(configured.LaunchID)
+			spec.Warm = true
+		}
+		b := r.launch(t, spec)
+		if warm {
+			if err := b.Configure(t.Context(), configured); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := dial(t, b)
+		page := c.attach(t, c.awaitPage(t, site.URL+"/first"))
+		const show = `(w => [w.matchMedia('(prefers-reduced-motion: reduce)').matches, w.matchMedia('(forced-colors: active)').matches].join())`
+		for name, read := range map[string]func() (got string){
+			"page": func() (got string) { c.eval(t, page, show+`(window)`, &got); return got },
+			"frame": func() (got string) {
+				c.eval(t, page, show+`(document.body.appendChild(document.createElement('iframe')).contentWindow)`, &got)
+				return got
+			},
+			"popup": func() (got string) { c.eval(t, c.popup(t, page, site.URL+"/popup"), show+`(window)`, &got); return got },
+		} {
+			if got := read(); got != "true,true" {
+				t.Errorf("warm %t, %s: got %s", warm, name, got)
+			}
+		}
+	}
+}

@@ -17,7 +17,7 @@ import (
 // everySetting contains each setting of a spec under its API name.
 const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156,"os":"windows","osVersion":"11","windowsVersion":"11","osArch":"x86",
 	"model":"M","renderer":"R","gpuName":"G","userAgent":"UA","locale":"de-DE","timezoneId":"Europe/Berlin",
-	"colorScheme":"dark","viewport":{"width":800,"height":600},"screen":{"width":1920,"height":1080},
+	"colorScheme":"dark","reducedMotion":"reduce","forcedColors":"active","viewport":{"width":800,"height":600},"screen":{"width":1920,"height":1080},
 	"deviceScaleFactor":1.5,"isMobile":true,"hasTouch":true,"geolocation":{"latitude":1,"longitude":2,"accuracy":3},
 	"permissions":["camera"],"extraHTTPHeaders":{"X-A":"1"},"ignoreHTTPSErrors":true,
 	"proxy":{"server":"http://a:1","bypass":"b","username":"u","password":"secret"},"args":["--mute-audio"],

@@ -80,8 +80,8 @@ func TestLoad_AddsDirectory(t *testing.T) {
 }
 
 // unknown is the error message for an unknown field.
-const unknown = " is unknown; the fields are browserVersion, colorScheme, deviceScaleFactor, gpuName, hasTouch, isMobile, " +
-	"locale, model, name, os, osArch, osVersion, renderer, screen, timezoneId, userAgent, viewport, windowsVersion"
+const unknown = " is unknown; the fields are browserVersion, colorScheme, deviceScaleFactor, forcedColors, gpuName, hasTouch, isMobile, " +
+	"locale, model, name, os, osArch, osVersion, reducedMotion, renderer, screen, timezoneId, userAgent, viewport, windowsVersion"
 
 // wrong is a bundle file and its expected errors.
 var wrong = []struct{ content, want string }{
