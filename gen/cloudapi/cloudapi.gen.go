@@ -1593,6 +1593,11 @@ type CreateProfileRequest struct {
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders *externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders,omitempty"`
 
+	// ForcedColors The value of `forced-colors`.
+	//
+	// Example: active
+	ForcedColors *externalRef0.ForcedColors `json:"forcedColors,omitempty"`
+
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -1691,6 +1696,11 @@ type CreateProfileRequest struct {
 	//
 	// Example: ["video","events"]
 	Record *externalRef0.RecordedParts `json:"record,omitempty"`
+
+	// ReducedMotion The value of `prefers-reduced-motion`.
+	//
+	// Example: reduce
+	ReducedMotion *externalRef0.ReducedMotion `json:"reducedMotion,omitempty"`
 
 	// Renderer The graphics renderer. Descriptive only.
 	//
@@ -2935,6 +2945,11 @@ type Profile struct {
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders"`
 
+	// ForcedColors The value of `forced-colors`.
+	//
+	// Example: active
+	ForcedColors *externalRef0.ForcedColors `json:"forcedColors"`
+
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -3047,6 +3062,11 @@ type Profile struct {
 	// Example: ["video","events"]
 	Record externalRef0.RecordedParts `json:"record"`
 
+	// ReducedMotion The value of `prefers-reduced-motion`.
+	//
+	// Example: reduce
+	ReducedMotion *externalRef0.ReducedMotion `json:"reducedMotion"`
+
 	// Renderer The graphics renderer. Descriptive only.
 	//
 	// Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
@@ -3153,6 +3173,11 @@ type ProfileConfig struct {
 	// Example: {"X-Test-Run":"nightly"}
 	ExtraHTTPHeaders externalRef0.ExtraHttpHeaders `json:"extraHTTPHeaders"`
 
+	// ForcedColors The value of `forced-colors`.
+	//
+	// Example: active
+	ForcedColors *externalRef0.ForcedColors `json:"forcedColors"`
+
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -3251,6 +3276,11 @@ type ProfileConfig struct {
 	//
 	// Example: ["video","events"]
 	Record externalRef0.RecordedParts `json:"record"`
+
+	// ReducedMotion The value of `prefers-reduced-motion`.
+	//
+	// Example: reduce
+	ReducedMotion *externalRef0.ReducedMotion `json:"reducedMotion"`
 
 	// Renderer The graphics renderer. Descriptive only.
 	//

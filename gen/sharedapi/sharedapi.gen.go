@@ -11,19 +11,19 @@ import (
 
 // Defines values for ColorScheme.
 const (
-	Dark         ColorScheme = "dark"
-	Light        ColorScheme = "light"
-	NoPreference ColorScheme = "no-preference"
+	ColorSchemeDark         ColorScheme = "dark"
+	ColorSchemeLight        ColorScheme = "light"
+	ColorSchemeNoPreference ColorScheme = "no-preference"
 )
 
 // Valid indicates whether the value is a known member of the ColorScheme enum.
 func (e ColorScheme) Valid() bool {
 	switch e {
-	case Dark:
+	case ColorSchemeDark:
 		return true
-	case Light:
+	case ColorSchemeLight:
 		return true
-	case NoPreference:
+	case ColorSchemeNoPreference:
 		return true
 	default:
 		return false
@@ -231,6 +231,24 @@ func (e False) Valid() bool {
 	}
 }
 
+// Defines values for ForcedColors.
+const (
+	Active ForcedColors = "active"
+	None   ForcedColors = "none"
+)
+
+// Valid indicates whether the value is a known member of the ForcedColors enum.
+func (e ForcedColors) Valid() bool {
+	switch e {
+	case Active:
+		return true
+	case None:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LivenessStatus.
 const (
 	Alive LivenessStatus = "alive"
@@ -378,6 +396,24 @@ func (e RecordingPart) Valid() bool {
 	case Frames:
 		return true
 	case Video:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReducedMotion.
+const (
+	ReducedMotionNoPreference ReducedMotion = "no-preference"
+	ReducedMotionReduce       ReducedMotion = "reduce"
+)
+
+// Valid indicates whether the value is a known member of the ReducedMotion enum.
+func (e ReducedMotion) Valid() bool {
+	switch e {
+	case ReducedMotionNoPreference:
+		return true
+	case ReducedMotionReduce:
 		return true
 	default:
 		return false
@@ -634,6 +670,11 @@ type False bool
 // Example: false
 type FlagOrNull = bool
 
+// ForcedColors The value of `forced-colors`.
+//
+// Example: active
+type ForcedColors string
+
 // Geolocation The location that the browser reports; null uses the default of the browser.
 //
 // Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -699,6 +740,11 @@ type LaunchSpec struct {
 	//
 	// Example: windows-11-desktop.json
 	Filename *string `json:"filename,omitempty"`
+
+	// ForcedColors The value of `forced-colors`.
+	//
+	// Example: active
+	ForcedColors *ForcedColors `json:"forcedColors,omitempty"`
 
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
@@ -767,6 +813,11 @@ type LaunchSpec struct {
 	//
 	// Example: {"bypass":"localhost","password":"not-shown-again","server":"http://proxy.example.com:3128","username":"robot"}
 	Proxy *ProxySettings `json:"proxy,omitempty"`
+
+	// ReducedMotion The value of `prefers-reduced-motion`.
+	//
+	// Example: reduce
+	ReducedMotion *ReducedMotion `json:"reducedMotion,omitempty"`
 
 	// Renderer The graphics renderer. Descriptive only.
 	//
@@ -984,6 +1035,11 @@ type RecordedParts = []RecordingPart
 // - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
 // - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
 type RecordingPart string
+
+// ReducedMotion The value of `prefers-reduced-motion`.
+//
+// Example: reduce
+type ReducedMotion string
 
 // Renderer The graphics renderer. Descriptive only.
 //

@@ -2356,6 +2356,7 @@ export interface components {
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
+            forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
@@ -2377,6 +2378,7 @@ export interface components {
             persist?: boolean;
             proxy?: components["schemas"]["ProxySettings"];
             record?: components["schemas"]["RecordedParts"];
+            reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
@@ -2624,6 +2626,12 @@ export interface components {
          * @example false
          */
         FlagOrNull: boolean | null;
+        /**
+         * @description The value of `forced-colors`.
+         * @example active
+         * @enum {string|null}
+         */
+        ForcedColors: "active" | "none" | null;
         /** @description The account whose password to reset. */
         ForgotPasswordRequest: {
             email: components["schemas"]["Email"];
@@ -2865,6 +2873,7 @@ export interface components {
              * @example windows-11-desktop.json
              */
             filename?: string;
+            forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
@@ -2880,6 +2889,7 @@ export interface components {
             osVersion?: components["schemas"]["OsVersion"];
             permissions?: components["schemas"]["NonEmptyPermissions"];
             proxy?: components["schemas"]["ProxySettings"];
+            reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
@@ -3560,6 +3570,7 @@ export interface components {
             /** @description Whether the profile exists only for one launch. */
             ephemeral: boolean;
             extraHTTPHeaders: components["schemas"]["ExtraHttpHeaders"];
+            forcedColors: components["schemas"]["ForcedColors"];
             geolocation: components["schemas"]["Geolocation"];
             gpuName: components["schemas"]["GpuName"];
             hasTouch: components["schemas"]["FlagOrNull"];
@@ -3584,6 +3595,7 @@ export interface components {
             persist: boolean;
             proxy: components["schemas"]["ProfileProxy"];
             record: components["schemas"]["RecordedParts"];
+            reducedMotion: components["schemas"]["ReducedMotion"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3626,6 +3638,7 @@ export interface components {
             /** @description Whether the profile exists only for one launch. */
             ephemeral: boolean;
             extraHTTPHeaders: components["schemas"]["ExtraHttpHeaders"];
+            forcedColors: components["schemas"]["ForcedColors"];
             geolocation: components["schemas"]["Geolocation"];
             gpuName: components["schemas"]["GpuName"];
             hasTouch: components["schemas"]["FlagOrNull"];
@@ -3646,6 +3659,7 @@ export interface components {
             profileId: components["schemas"]["Uuid"];
             proxy: components["schemas"]["LaunchProxy"];
             record: components["schemas"]["RecordedParts"];
+            reducedMotion: components["schemas"]["ReducedMotion"];
             renderer: components["schemas"]["Renderer"];
             screen: components["schemas"]["SizeOrNull"];
             startUrls: components["schemas"]["StartUrls"];
@@ -3878,6 +3892,12 @@ export interface components {
          * @enum {string}
          */
         RecordingPart: "video" | "events" | "frames";
+        /**
+         * @description The value of `prefers-reduced-motion`.
+         * @example reduce
+         * @enum {string|null}
+         */
+        ReducedMotion: "reduce" | "no-preference" | null;
         /**
          * @description The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
          *     profile limit is reached.
@@ -4407,6 +4427,7 @@ export interface components {
             colorScheme?: components["schemas"]["ColorScheme"];
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             extraHTTPHeaders?: components["schemas"]["ExtraHttpHeaders"];
+            forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
@@ -4428,6 +4449,7 @@ export interface components {
             persist?: boolean;
             proxy?: components["schemas"]["UpdateProxySettings"];
             record?: components["schemas"]["RecordedParts"];
+            reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["StartUrls"];
@@ -7628,6 +7650,7 @@ export interface operations {
                      *           "deviceScaleFactor": null,
                      *           "ephemeral": false,
                      *           "extraHTTPHeaders": {},
+                     *           "forcedColors": null,
                      *           "geolocation": null,
                      *           "gpuName": null,
                      *           "hasTouch": null,
@@ -7649,6 +7672,7 @@ export interface operations {
                      *           "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *           "proxy": null,
                      *           "record": [],
+                     *           "reducedMotion": null,
                      *           "renderer": null,
                      *           "screen": null,
                      *           "startUrls": [
@@ -9420,6 +9444,7 @@ export interface operations {
                      *             "deviceScaleFactor": null,
                      *             "ephemeral": false,
                      *             "extraHTTPHeaders": {},
+                     *             "forcedColors": null,
                      *             "geolocation": null,
                      *             "gpuName": null,
                      *             "hasTouch": null,
@@ -9449,6 +9474,7 @@ export interface operations {
                      *               "username": "robot"
                      *             },
                      *             "record": [],
+                     *             "reducedMotion": null,
                      *             "renderer": null,
                      *             "screen": null,
                      *             "startUrls": [
@@ -9560,6 +9586,7 @@ export interface operations {
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
                      *         "extraHTTPHeaders": {},
+                     *         "forcedColors": null,
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
@@ -9589,6 +9616,7 @@ export interface operations {
                      *           "username": "robot"
                      *         },
                      *         "record": [],
+                     *         "reducedMotion": null,
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9711,6 +9739,7 @@ export interface operations {
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
                      *         "extraHTTPHeaders": {},
+                     *         "forcedColors": null,
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
@@ -9740,6 +9769,7 @@ export interface operations {
                      *           "username": "robot"
                      *         },
                      *         "record": [],
+                     *         "reducedMotion": null,
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9869,6 +9899,7 @@ export interface operations {
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
                      *         "extraHTTPHeaders": {},
+                     *         "forcedColors": null,
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
@@ -9898,6 +9929,7 @@ export interface operations {
                      *           "username": "robot"
                      *         },
                      *         "record": [],
+                     *         "reducedMotion": null,
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -9965,6 +9997,7 @@ export interface operations {
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
                      *         "extraHTTPHeaders": {},
+                     *         "forcedColors": null,
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
@@ -9986,6 +10019,7 @@ export interface operations {
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "proxy": null,
                      *         "record": [],
+                     *         "reducedMotion": null,
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [
@@ -10365,6 +10399,7 @@ export interface operations {
                      *         "deviceScaleFactor": null,
                      *         "ephemeral": false,
                      *         "extraHTTPHeaders": {},
+                     *         "forcedColors": null,
                      *         "geolocation": null,
                      *         "gpuName": null,
                      *         "hasTouch": null,
@@ -10394,6 +10429,7 @@ export interface operations {
                      *           "username": "robot"
                      *         },
                      *         "record": [],
+                     *         "reducedMotion": null,
                      *         "renderer": null,
                      *         "screen": null,
                      *         "startUrls": [

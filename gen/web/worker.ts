@@ -2141,6 +2141,7 @@ export interface components {
             deviceScaleFactor?: components["schemas"]["DeviceScaleFactor"];
             engine?: components["schemas"]["BrowserEngine"];
             extensions?: components["schemas"]["Extensions"];
+            forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             /**
              * @description Whether to run headless. A headful browser gets its own virtual display.
@@ -2174,6 +2175,7 @@ export interface components {
              */
             readOnly: boolean;
             record?: components["schemas"]["RecordedParts"];
+            reducedMotion?: components["schemas"]["ReducedMotion"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
             state?: components["schemas"]["StorageState"];
@@ -2848,6 +2850,12 @@ export interface components {
             warmLaunches: number;
         };
         /**
+         * @description The value of `forced-colors`.
+         * @example active
+         * @enum {string|null}
+         */
+        ForcedColors: "active" | "none" | null;
+        /**
          * @description The location that the browser reports; null uses the default of the browser.
          * @example {
          *       "accuracy": 50,
@@ -3039,6 +3047,7 @@ export interface components {
              * @example windows-11-desktop.json
              */
             filename?: string;
+            forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
             hasTouch?: components["schemas"]["FlagOrNull"];
@@ -3054,6 +3063,7 @@ export interface components {
             osVersion?: components["schemas"]["OsVersion"];
             permissions?: components["schemas"]["NonEmptyPermissions"];
             proxy?: components["schemas"]["ProxySettings"];
+            reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
             screen?: components["schemas"]["SizeOrNull"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
@@ -3482,6 +3492,12 @@ export interface components {
             data: components["schemas"]["RecordingTicket"];
             success: components["schemas"]["True"];
         };
+        /**
+         * @description The value of `prefers-reduced-motion`.
+         * @example reduce
+         * @enum {string|null}
+         */
+        ReducedMotion: "reduce" | "no-preference" | null;
         /**
          * @description The graphics renderer. Descriptive only.
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)

@@ -1117,6 +1117,11 @@ type BrowserSettings struct {
 	// Example: ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 	Extensions *Extensions `json:"extensions,omitempty"`
 
+	// ForcedColors The value of `forced-colors`.
+	//
+	// Example: active
+	ForcedColors *externalRef0.ForcedColors `json:"forcedColors,omitempty"`
+
 	// Geolocation The location that the browser reports; null uses the default of the browser.
 	//
 	// Example: {"accuracy":50,"latitude":52.52,"longitude":13.405}
@@ -1179,6 +1184,11 @@ type BrowserSettings struct {
 	//
 	// Example: ["video","events"]
 	Record *externalRef0.RecordedParts `json:"record,omitempty"`
+
+	// ReducedMotion The value of `prefers-reduced-motion`.
+	//
+	// Example: reduce
+	ReducedMotion *externalRef0.ReducedMotion `json:"reducedMotion,omitempty"`
 
 	// Screen A width and a height in CSS pixels.
 	//
