@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
