@@ -58,8 +58,9 @@ func propertyList(fsys fs.FS, name, file, list, schema string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, found, ok := strings.Cut(string(text), "  x-properties:\n")
-	if _, found, ok = strings.Cut(found, "    "+list+":\n"); !ok {
+	_, found, _ := strings.Cut(string(text), "  x-properties:\n")
+	_, found, ok := strings.Cut(found, "    "+list+":\n")
+	if !ok {
 		return "", fmt.Errorf("%s has no components/x-properties/%s", source, list)
 	}
 	declared := map[string]bool{}

@@ -17,7 +17,7 @@ import (
 // withDefaults returns s, with the settings of base where s sets none. The metadata
 // of both is merged; s takes precedence.
 func (s Settings) withDefaults(base Settings) Settings {
-	s.Settings = s.Settings.WithDefaults(base.Settings)
+	s.Settings = s.WithDefaults(base.Settings)
 	s.ConnectTimeoutSeconds = cmp.Or(s.ConnectTimeoutSeconds, base.ConnectTimeoutSeconds)
 	if s.ClientCertificates == nil {
 		s.ClientCertificates = base.ClientCertificates
