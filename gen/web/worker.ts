@@ -2382,8 +2382,7 @@ export interface components {
         /**
          * @description Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
          *     `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
-         *     waited for a browser that the pool was starting. With `unsettled`, it has a time zone, and no warm browser had
-         *     settled.
+         *     waited for a browser that the pool was starting.
          */
         ColdReason: string;
         /**
@@ -3943,20 +3942,15 @@ export interface components {
             headless: boolean;
             /** @description The language; empty for the default. */
             locale: string;
-            /**
-             * Format: int32
-             * @description The number of browsers that have settled. Launches with a time zone take these.
-             */
-            settled: number;
+            /** @description The time zone; empty for that of the machine. */
+            timezoneId: string;
         };
         /**
-         * @description The recent demand for warm browsers with the same settings. A launch takes a browser as soon as it has started.
-         *     A launch with a time zone needs one that has settled: a complete browser changes its time zone quickly only
-         *     about three seconds after its start.
+         * @description The recent demand for warm browsers with the same settings.
          *
-         *     If launches request the browsers regularly, `target` is the number with which 98 % of the launches find one,
-         *     calculated from `launchesPerMinute` and `startMs`, and from `settledPerMinute` and `settleMs`. Otherwise it is
-         *     0, and they share the minimum of the pool with the other kinds.
+         *     If launches request the browsers regularly, at least once in six minutes, `target` is the number with which 98 %
+         *     of the launches find one, calculated from `launchesPerMinute` and `startMs`. Otherwise it is 0, and they share the
+         *     minimum of the pool with the other kinds.
          */
         WarmDemand: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -3972,16 +3966,6 @@ export interface components {
             locale: string;
             /**
              * Format: int32
-             * @description The average time from the end of a start until the browser has settled, in milliseconds; null before the first.
-             */
-            settleMs: number | null;
-            /**
-             * Format: float
-             * @description The number of launches a minute with a time zone.
-             */
-            settledPerMinute: number;
-            /**
-             * Format: int32
              * @description The average time in which the pool recently replaced a browser, in milliseconds: the wait for a processor and the start. Null before the first.
              */
             startMs: number | null;
@@ -3990,6 +3974,8 @@ export interface components {
              * @description The number of warm browsers that the demand requires.
              */
             target: number;
+            /** @description The time zone; empty for that of the machine. */
+            timezoneId: string;
         };
         /**
          * @description Why the pool has its `target`.
@@ -7428,10 +7414,9 @@ export interface operations {
                      *               "headless": true,
                      *               "launchesPerMinute": 96.5,
                      *               "locale": "",
-                     *               "settleMs": 2140,
-                     *               "settledPerMinute": 3.2,
                      *               "startMs": 540,
-                     *               "target": 4
+                     *               "target": 4,
+                     *               "timezoneId": "Europe/Berlin"
                      *             }
                      *           ],
                      *           "died": 0,
@@ -7444,7 +7429,7 @@ export interface operations {
                      *               "engine": "chromium",
                      *               "headless": true,
                      *               "locale": "",
-                     *               "settled": 1
+                     *               "timezoneId": "Europe/Berlin"
                      *             }
                      *           ],
                      *           "size": 2,

@@ -1437,15 +1437,13 @@ type ColdLaunches struct {
 
 	// Reason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
 	// `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
-	// waited for a browser that the pool was starting. With `unsettled`, it has a time zone, and no warm browser had
-	// settled.
+	// waited for a browser that the pool was starting.
 	Reason ColdReason `json:"reason"`
 }
 
 // ColdReason Why a launch did not acquire a warm browser: the name of a setting that applies only at start, such as
 // `userAgent`, `args` or `persist`, or the state of the pool, such as `empty` or `disabled`. With `starting`, it
-// waited for a browser that the pool was starting. With `unsettled`, it has a time zone, and no warm browser had
-// settled.
+// waited for a browser that the pool was starting.
 type ColdReason = string
 
 // CompleteHandoverRequest What the client should know.
@@ -2676,17 +2674,15 @@ type WarmBrowsers struct {
 	// Locale The language; empty for the default.
 	Locale string `json:"locale"`
 
-	// Settled The number of browsers that have settled. Launches with a time zone take these.
-	Settled int32 `json:"settled"`
+	// TimezoneId The time zone; empty for that of the machine.
+	TimezoneId string `json:"timezoneId"`
 }
 
-// WarmDemand The recent demand for warm browsers with the same settings. A launch takes a browser as soon as it has started.
-// A launch with a time zone needs one that has settled: a complete browser changes its time zone quickly only
-// about three seconds after its start.
+// WarmDemand The recent demand for warm browsers with the same settings.
 //
-// If launches request the browsers regularly, `target` is the number with which 98 % of the launches find one,
-// calculated from `launchesPerMinute` and `startMs`, and from `settledPerMinute` and `settleMs`. Otherwise it is
-// 0, and they share the minimum of the pool with the other kinds.
+// If launches request the browsers regularly, at least once in six minutes, `target` is the number with which 98 %
+// of the launches find one, calculated from `launchesPerMinute` and `startMs`. Otherwise it is 0, and they share the
+// minimum of the pool with the other kinds.
 type WarmDemand struct {
 	// BrowserVersion A browser major version.
 	//
@@ -2711,17 +2707,14 @@ type WarmDemand struct {
 	// Locale The language; empty for the default.
 	Locale string `json:"locale"`
 
-	// SettleMs The average time from the end of a start until the browser has settled, in milliseconds; null before the first.
-	SettleMs *int32 `json:"settleMs"`
-
-	// SettledPerMinute The number of launches a minute with a time zone.
-	SettledPerMinute float32 `json:"settledPerMinute"`
-
 	// StartMs The average time in which the pool recently replaced a browser, in milliseconds: the wait for a processor and the start. Null before the first.
 	StartMs *int32 `json:"startMs"`
 
 	// Target The number of warm browsers that the demand requires.
 	Target int32 `json:"target"`
+
+	// TimezoneId The time zone; empty for that of the machine.
+	TimezoneId string `json:"timezoneId"`
 }
 
 // WarmTargetReason Why the pool has its `target`.

@@ -13,7 +13,7 @@ import (
 )
 
 // warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL_MAX is
-// set. Only the demand for browsers that settle late requires so many.
+// set. A busy machine with many kinds of launches needs so many.
 const warmPerCPU = 8
 
 // newWarmPool returns the pool of warm browsers. It starts none before
@@ -65,17 +65,17 @@ func (w *worker) warmPoolState() rest.WarmPoolState {
 		Memory: stats.Memory, Warm: starts.Warm, Cold: starts.Cold, Died: stats.Died, Stale: stats.Stale,
 	}
 	for _, held := range stats.Ready {
-		state.Ready = append(state.Ready, rest.WarmBrowsers{WarmKind: warmKind(held.Kind), Count: held.Count, Settled: held.Settled})
+		state.Ready = append(state.Ready, rest.WarmBrowsers{WarmKind: warmKind(held.Kind), Count: held.Count})
 	}
 	for _, demand := range stats.Demand {
 		state.Demand = append(state.Demand, rest.WarmDemand{
 			WarmKind: warmKind(demand.Kind), LaunchesPerMinute: demand.PerMinute, StartTime: demand.StartTime,
-			SettledPerMinute: demand.SettledPerMinute, SettleTime: demand.SettleTime, Target: demand.Stock,
+			Target: demand.Stock,
 		})
 	}
 	return state
 }
 
 func warmKind(kind launch.WarmKind) rest.WarmKind {
-	return rest.WarmKind{BrowserVersion: kind.Build.Major, Engine: string(kind.Build.Engine), Locale: kind.Locale, Headless: kind.Headless}
+	return rest.WarmKind{BrowserVersion: kind.Build.Major, Engine: string(kind.Build.Engine), Locale: kind.Locale, Timezone: kind.Timezone, Headless: kind.Headless}
 }

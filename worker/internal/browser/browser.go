@@ -79,7 +79,6 @@ type Browser struct {
 	drivers       driverState
 	encoders      encoderGroup
 	freezer       *freezer
-	preload       delayedTask   // of a warm browser
 	files         *files.Launch // nil without Options.Files
 	downloads     *downloads
 	conn          *cdp.Conn
@@ -256,7 +255,6 @@ func (b *Browser) supervise() {
 	b.exit.DisplayLost = b.displayLost()
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
-	b.preload.close() // ends with the connection
 	b.emul.wait()
 	b.downloads.wait()
 	b.origins.wait()

@@ -41,7 +41,7 @@ func (s *Spec) StartupSettings() []string {
 
 // Configure applies the spec to a warm browser, as if the browser had been
 // started with it, and returns when its settings hold for the first page. Build,
-// display kind, locale, launch id and proxy remain those of the warm browser.
+// display kind, locale, time zone, launch id and proxy remain those of the warm browser.
 // After an error the caller must kill the browser.
 func (b *Browser) Configure(ctx context.Context, s Spec) error {
 	if !b.spec.Warm || !b.configured.CompareAndSwap(false, true) {
@@ -59,19 +59,11 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	if s.Build != b.Build || s.Headless != b.Headless || s.Locale != b.spec.Locale {
-		return errors.New("the warm browser has another build, display kind or locale")
+	if s.Build != b.Build || s.Headless != b.Headless || s.Locale != b.spec.Locale || s.TimezoneID != b.spec.TimezoneID {
+		return errors.New("the warm browser has another build, display kind, locale or time zone")
 	}
 	if cold := s.StartupSettings(); cold != nil {
 		return fmt.Errorf("settings %v can be applied only at the start", cold)
-	}
-	if err := b.preload.stop(ctx); err != nil {
-		return err
-	}
-	if s.TimezoneID != "" {
-		if err := b.changeTimezone(ctx, s.TimezoneID); err != nil {
-			return err
-		}
 	}
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil { // the browser may have died or hang
 		return err

@@ -1,7 +1,6 @@
 package browser_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,10 +18,7 @@ import (
 
 func TestConfigure_MatchesColdLaunch(t *testing.T) {
 	r := newIsolatedFixture(t)
-	zone := "Asia/Tokyo"
-	if !r.CanChangeTimezone() {
-		zone = ""
-	}
+	const zone = "Asia/Tokyo"
 	usual := func(s *browser.Spec) { // sets the default values
 		s.Locale, s.ColorScheme, s.Screen, s.DeviceScaleFactor = "en-US", "light", &settings.Size{Width: 1920, Height: 1080}, 1
 	}
@@ -139,36 +135,21 @@ func configurableSpec(s browser.Spec) browser.Spec {
 func (r *fixture) launchWarm(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
 	b := r.launch(t, browser.Spec{
-		LaunchID:  spec.LaunchID + "-warm",
-		Build:     spec.Build,
-		Headless:  spec.Headless,
-		Warm:      true,
-		Emulation: settings.Emulation{Locale: spec.Locale},
+		LaunchID: spec.LaunchID + "-warm", Build: spec.Build, Headless: spec.Headless, Warm: true,
+		Emulation: settings.Emulation{Locale: spec.Locale, TimezoneID: spec.TimezoneID},
 	})
 	return b
 }
 
 func (r *fixture) launchConfigured(t *testing.T, spec browser.Spec) *browser.Browser {
 	t.Helper()
-	for tries := 1; ; tries++ {
-		b := r.launchWarm(t, spec)
-		if spec.TimezoneID != "" {
-			eventually(t, 30*time.Second, "the browser to settle", b.Settled)
-		}
-		began := time.Now()
-		err := b.Configure(t.Context(), spec)
-		if err == nil {
-			t.Logf("configured in %v", time.Since(began))
-			return b
-		}
-		if tries == 3 || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		t.Logf("Configure failed, the test continues with a cold launch: %v", err) // a busy browser applies its time zone late
-		if err := b.Kill(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	b := r.launchWarm(t, spec)
+	began := time.Now()
+	if err := b.Configure(t.Context(), spec); err != nil {
+		t.Fatal(err)
 	}
+	t.Logf("configured in %v", time.Since(began))
+	return b
 }
 
 func TestConfigure_AcceptsWarmBrowserOnce(t *testing.T) {

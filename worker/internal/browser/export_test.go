@@ -1,9 +1,6 @@
 package browser
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // SetSerialClose makes browsers close one at a time, each within a time limit.
 func SetSerialClose(l *Launcher, within time.Duration) {
@@ -22,31 +19,8 @@ func HoldSettings(b *Browser) (release func()) {
 	return b.emul.mu.Unlock
 }
 
-// ChangeTimezone is Browser.changeTimezone.
-func ChangeTimezone(ctx context.Context, b *Browser, zone string) error {
-	return b.changeTimezone(ctx, zone)
-}
-
-// TimezonePreloaded returns a channel that is closed when a warm browser has read its time
-// zone in advance.
-func TimezonePreloaded(b *Browser) <-chan struct{} { return b.preload.ended }
-
-// DetourAfter is detourAfter.
-const DetourAfter = detourAfter
-
-// WatchesInode is watchesInode.
-func WatchesInode(pid int, inode uint64) (bool, error) { return watchesInode(pid, inode) }
-
 // ScriptsWithout is scriptsWithout.
 func ScriptsWithout(charsets string) []string { return scriptsWithout(charsets) }
-
-// AwaitTimezone awaits a change from one zone to another by a page that read and
-// set stand for.
-func AwaitTimezone(ctx context.Context, before, zone string, detourAfter time.Duration,
-	read func(context.Context) (string, error), set func(string) error,
-) error {
-	return timezoneChange{read: read, set: set, before: before, zone: zone, detourAfter: detourAfter}.await(ctx)
-}
 
 // WithConnectionLimit is withConnectionLimit.
 func WithConnectionLimit(state []byte) []byte { return withConnectionLimit(state) }

@@ -98,7 +98,7 @@ func (b *Browser) start(ctx context.Context) error {
 	}
 	b.origins.start(b.conn)
 	if b.spec.Warm {
-		return b.startWarm(ctx)
+		return b.awaitFirstPage(ctx)
 	}
 	if b.spec.defersFirstPage() { // the first tab is blank
 		if err := b.prepareFirstPage(ctx, &b.spec); err != nil {

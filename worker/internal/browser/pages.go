@@ -21,17 +21,6 @@ func (b *Browser) pageTargets(ctx context.Context) (ids []string, err error) {
 	return ids, nil
 }
 
-// startWarm prepares a warm browser for its launch. It returns when the first page answers.
-func (b *Browser) startWarm(ctx context.Context) error {
-	if err := b.awaitFirstPage(ctx); err != nil {
-		return fmt.Errorf("first page: %w", err)
-	}
-	if b.l.CanChangeTimezone() {
-		b.preload.start(timezonePreloadAfter, b.preloadTimezone)
-	}
-	return nil
-}
-
 // awaitFirstPage waits until the first page of a warm browser answers. The request
 // executes no script: the renderer would load what scripts need for a document that
 // the session replaces.
@@ -43,7 +32,10 @@ func (b *Browser) awaitFirstPage(ctx context.Context) error {
 			err = b.conn.Call(ctx, session, "Page.getFrameTree", nil, nil)
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("first page: %w", err)
+	}
+	return nil
 }
 
 // attachToPages attaches to all pages. With an error it returns the sessions so far.

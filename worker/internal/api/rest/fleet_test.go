@@ -38,9 +38,9 @@ func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
 	}
 	pool := workerapi.FleetWarmPool{
 		Size: 2, MaxSize: 8, Target: 4, TargetReason: "demand", Demand: []workerapi.WarmDemand{
-			{BrowserVersion: 156, Engine: "chromium", Headless: true, LaunchesPerMinute: 90, StartMs: new(int32(540)), SettledPerMinute: 3, SettleMs: new(int32(2100)), Target: 4},
+			{BrowserVersion: 156, Engine: "chromium", Headless: true, LaunchesPerMinute: 90, StartMs: new(int32(540)), Target: 4},
 			{BrowserVersion: 156, Engine: "chromium", Headless: true},
-		}, Ready: []workerapi.WarmBrowsers{{BrowserVersion: 156, Engine: "chromium", Headless: true, Count: 2, Settled: 1}}, Starting: 1, MemoryBytes: 200 << 20,
+		}, Ready: []workerapi.WarmBrowsers{{BrowserVersion: 156, Engine: "chromium", Headless: true, Count: 2}}, Starting: 1, MemoryBytes: 200 << 20,
 		WarmLaunches: 41, ColdLaunches: []workerapi.ColdLaunches{{Reason: "args", Count: 1}, {Reason: "persist", Count: 2}}, Died: 3, Stale: 4,
 	}
 	if diff := cmp.Diff(pool, d.WarmPool); diff != "" {

@@ -198,9 +198,9 @@ func newTestServer(t *testing.T, public string) *testServer {
 		WarmPool: func() rest.WarmPoolState {
 			kind := rest.WarmKind{BrowserVersion: 156, Engine: "chromium", Headless: true}
 			return rest.WarmPoolState{
-				Size: 2, MaxSize: 8, Target: 4, TargetReason: "demand", Ready: []rest.WarmBrowsers{{WarmKind: kind, Count: 2, Settled: 1}},
+				Size: 2, MaxSize: 8, Target: 4, TargetReason: "demand", Ready: []rest.WarmBrowsers{{WarmKind: kind, Count: 2}},
 				Demand: []rest.WarmDemand{
-					{WarmKind: kind, LaunchesPerMinute: 90, StartTime: 540 * time.Millisecond, SettledPerMinute: 3, SettleTime: new(2100 * time.Millisecond), Target: 4},
+					{WarmKind: kind, LaunchesPerMinute: 90, StartTime: 540 * time.Millisecond, Target: 4},
 					{WarmKind: kind},
 				},
 				Starting: 1, Memory: 200 << 20, Warm: 41,

@@ -30,14 +30,14 @@ type WarmKind struct {
 	BrowserVersion int
 	Engine         string
 	Locale         string // empty for the default
+	Timezone       string // empty for the machine's
 	Headless       bool
 }
 
 // WarmBrowsers are the warm browsers of one kind.
 type WarmBrowsers struct {
 	WarmKind
-	Count   int
-	Settled int // those of them that have settled
+	Count int
 }
 
 // WarmDemand is the recent demand for one kind of browsers.
@@ -45,8 +45,6 @@ type WarmDemand struct {
 	WarmKind
 	LaunchesPerMinute float64
 	StartTime         time.Duration // 0: unknown
-	SettledPerMinute  float64
-	SettleTime        *time.Duration // nil: unknown
 	Target            int
 }
 
@@ -61,8 +59,8 @@ func (p WarmPoolState) toAPI() workerapi.FleetWarmPool {
 	}
 	for _, kind := range p.Ready {
 		data.Ready = append(data.Ready, workerapi.WarmBrowsers{
-			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, Headless: kind.Headless,
-			Count: int32(kind.Count), Settled: int32(kind.Settled),
+			BrowserVersion: int32(kind.BrowserVersion), Engine: workerapi.BrowserEngine(kind.Engine), Locale: kind.Locale, TimezoneId: kind.Timezone,
+			Headless: kind.Headless, Count: int32(kind.Count),
 		})
 	}
 	for _, kind := range p.Demand[:min(len(p.Demand), maxDemand)] {
@@ -75,13 +73,8 @@ func (p WarmPoolState) toAPI() workerapi.FleetWarmPool {
 }
 
 func (d WarmDemand) toAPI() workerapi.WarmDemand {
-	demand := workerapi.WarmDemand{
-		BrowserVersion: int32(d.BrowserVersion), Engine: workerapi.BrowserEngine(d.Engine), Locale: d.Locale, Headless: d.Headless,
-		LaunchesPerMinute: float32(d.LaunchesPerMinute), StartMs: nonZero(int32(d.StartTime.Milliseconds())), SettledPerMinute: float32(d.SettledPerMinute),
-		Target: int32(d.Target),
+	return workerapi.WarmDemand{
+		BrowserVersion: int32(d.BrowserVersion), Engine: workerapi.BrowserEngine(d.Engine), Locale: d.Locale, TimezoneId: d.Timezone, Headless: d.Headless,
+		LaunchesPerMinute: float32(d.LaunchesPerMinute), StartMs: nonZero(int32(d.StartTime.Milliseconds())), Target: int32(d.Target),
 	}
-	if d.SettleTime != nil {
-		demand.SettleMs = new(int32(d.SettleTime.Milliseconds()))
-	}
-	return demand
 }

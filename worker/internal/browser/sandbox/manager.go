@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -168,20 +167,4 @@ func HasTimezone(name string) bool {
 	}
 	info, err := os.Stat(filepath.Join(zoneinfoDir, name))
 	return err == nil && info.Mode().IsRegular()
-}
-
-// SameTimezone reports whether two names are the same time zone on this host.
-func SameTimezone(a, b string) bool {
-	if a == b {
-		return true
-	}
-	if !HasTimezone(a) || !HasTimezone(b) {
-		return false
-	}
-	first, err := os.ReadFile(filepath.Join(zoneinfoDir, a))
-	if err != nil {
-		return false
-	}
-	other, err := os.ReadFile(filepath.Join(zoneinfoDir, b))
-	return err == nil && bytes.Equal(first, other)
 }

@@ -41,8 +41,7 @@ type Sandbox struct {
 	first     process     // waits for Setup, then execs the program
 	overLimit atomic.Bool // the worker has ended it because of its memory
 	stopOrder []process   // the processes that SetFrozen has stopped
-	root      *os.File    // nil without private files, like etc and data
-	etc       *os.Root
+	root      *os.File    // nil without private files, like data
 	data      *os.Root
 	proxy     net.Listener // nil without a separate network, and offline
 	sockets   *socketPool  // as proxy
@@ -221,15 +220,11 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 	}
 	if s.pieces.Namespaces {
 		s.root, files = files[0], files[1:]
-		if s.etc, err = openRoot(files[0]); err != nil {
-			return a, err
-		}
-		if s.data, err = openRoot(files[1]); err != nil {
+		if s.data, err = openRoot(files[0]); err != nil {
 			return a, err
 		}
 		files[0].Close()
-		files[1].Close()
-		files = files[2:]
+		files = files[1:]
 	}
 	if s.pieces.connects() {
 		if s.proxy, err = net.FileListener(files[0]); err != nil {
@@ -286,23 +281,6 @@ func (s *Sandbox) Exec(ctx context.Context, onOOM func()) error {
 	return a.err()
 }
 
-// SetTimezone changes the sandbox's time zone; HasTimezone must be true for the
-// name. Programs that watch /etc/localtime notice the change.
-func (s *Sandbox) SetTimezone(name string) error {
-	if s.etc == nil {
-		return errNoPrivateFiles
-	}
-	const fresh = "localtime.next"
-	_ = s.etc.Remove(fresh)
-	if err := s.etc.Symlink(zoneinfoDir+name, fresh); err != nil {
-		return fmt.Errorf("time zone: %w", err)
-	}
-	if err := s.etc.Rename(fresh, "localtime"); err != nil {
-		return fmt.Errorf("time zone: %w", err)
-	}
-	return nil
-}
-
 // OutOfMemory reports whether the kernel killed a process in the sandbox because
 // of its memory limit, or the worker ended the sandbox because of its memory.
 func (s *Sandbox) OutOfMemory() bool { return s.cgroup.oomKilled() || s.overLimit.Load() }
@@ -322,10 +300,8 @@ func (s *Sandbox) Close() {
 	if s.childConn != nil {
 		s.childConn.Close()
 	}
-	for _, root := range []*os.Root{s.etc, s.data} {
-		if root != nil {
-			root.Close()
-		}
+	if s.data != nil {
+		s.data.Close()
 	}
 	if s.root != nil {
 		s.root.Close()
@@ -340,32 +316,3 @@ func (s *Sandbox) Close() {
 		}
 	}
 }
-
-// Timezone returns the sandbox's time zone. It fails if /etc/localtime is a copy
-// of the host's file.
-func (s *Sandbox) Timezone() (string, error) {
-	if s.etc == nil {
-		return "", errNoPrivateFiles
-	}
-	target, err := s.etc.Readlink("localtime")
-	if err != nil {
-		return "", fmt.Errorf("time zone: %w", err)
-	}
-	return strings.TrimPrefix(target, zoneinfoDir), nil
-}
-
-// TimezoneDir returns the inode of the directory that contains the file of the sandbox's
-// time zone. It fails if /etc/localtime is a copy of the host's file.
-func (s *Sandbox) TimezoneDir() (inode uint64, err error) {
-	zone, err := s.Timezone()
-	if err != nil {
-		return 0, err
-	}
-	var info unix.Stat_t
-	if err := unix.Stat(filepath.Dir(zoneinfoDir+zone), &info); err != nil {
-		return 0, fmt.Errorf("time zone: %w", err)
-	}
-	return info.Ino, nil
-}
-
-var errNoPrivateFiles = errors.New("the sandbox has no private files")

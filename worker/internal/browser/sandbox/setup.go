@@ -43,7 +43,7 @@ type clonedMount struct {
 }
 
 // setupMounts prepares the mounts for the launch and pivots into them. It
-// returns descriptors of the sandbox's root and /etc and of the launch's data directory.
+// returns descriptors of the sandbox's root and of the launch's data directory.
 func (r *setupRequest) setupMounts() (dirs []int, err error) {
 	for _, step := range []func() error{
 		r.chownWritable,
@@ -58,7 +58,7 @@ func (r *setupRequest) setupMounts() (dirs []int, err error) {
 			return nil, err
 		}
 	}
-	for _, path := range []string{"/", "/etc", DataDir} {
+	for _, path := range []string{"/", DataDir} {
 		fd, err := unix.Open(newRoot+path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, &pieceError{PrivateFiles, fmt.Errorf("open %s: %w", path, err)}

@@ -52,8 +52,8 @@ type setupRequest struct {
 	Limits   Limits
 }
 
-// privateDescriptors is the number of descriptors of directories: /, /etc and data.
-const privateDescriptors = 3
+// privateDescriptors is the number of descriptors of directories: / and data.
+const privateDescriptors = 2
 
 // descriptorCount returns how many descriptors come with the response to a setup
 // request.

@@ -130,8 +130,6 @@ func (r *recordingLauncher) Launch(_ context.Context, spec browser.Spec) (*brows
 	return nil, fmt.Errorf("this launcher starts no browsers")
 }
 
-func (*recordingLauncher) CanChangeTimezone() bool { return false }
-
 // fixture is a Service with real browsers and a fake cloud.
 type fixture struct {
 	*launch.Service

@@ -162,7 +162,6 @@ type Builds interface {
 // Launcher starts browsers.
 type Launcher interface {
 	Launch(ctx context.Context, spec browser.Spec) (*browser.Browser, error)
-	CanChangeTimezone() bool // whether the time zone of a running browser can be changed
 }
 
 // Tokens keeps the access tokens of a launch from the creation of its browser until

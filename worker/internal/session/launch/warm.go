@@ -36,14 +36,17 @@ type WarmPool = warm.Pool[WarmKind, *WarmBrowser]
 type WarmKind struct {
 	Build    browser.Build
 	Locale   string // empty: the browser's default
+	Timezone string // IANA name; empty: the host's
 	Headless bool
 }
 
-// String returns a description for logs: 156.0.8078.79 fr-FR headless.
+// String returns a description for logs: 156.0.8078.79 fr-FR Europe/Paris headless.
 func (k WarmKind) String() string {
 	words := []string{k.Build.Version}
-	if k.Locale != "" {
-		words = append(words, k.Locale)
+	for _, word := range []string{k.Locale, k.Timezone} {
+		if word != "" {
+			words = append(words, word)
+		}
 	}
 	if k.Build.Engine == browser.HeadlessShell {
 		words = append(words, string(browser.HeadlessShell))
@@ -55,7 +58,7 @@ func (k WarmKind) String() string {
 }
 
 func warmKindOf(spec browser.Spec) WarmKind {
-	return WarmKind{Build: spec.Build, Locale: spec.Locale, Headless: spec.Headless}
+	return WarmKind{Build: spec.Build, Locale: spec.Locale, Timezone: spec.TimezoneID, Headless: spec.Headless}
 }
 
 // WarmBrowser is a running browser that waits for its launch. The cloud does not
@@ -71,9 +74,6 @@ func (s *WarmBrowser) Done() <-chan struct{} { return s.browser.Done() }
 
 // Memory implements warm.Browser.
 func (s *WarmBrowser) Memory() int64 { return s.browser.Memory() }
-
-// Settled implements warm.Browser: a launch can change the time zone.
-func (s *WarmBrowser) Settled() bool { return s.browser.Settled() }
 
 // Stale implements warm.Browser: the build has been replaced or removed.
 func (s *WarmBrowser) Stale() bool {
@@ -121,7 +121,8 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 		return nil, fmt.Errorf("open egress: %w", err)
 	}
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
-		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Emulation: settings.Emulation{Locale: kind.Locale}, Warm: true,
+		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Warm: true,
+		Emulation:   settings.Emulation{Locale: kind.Locale, TimezoneID: kind.Timezone},
 		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo, OpenContextProxy: egress.OpenContextProxy,
 	})
 	if err != nil {
@@ -134,11 +135,8 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 
 // coldReasons returns the settings, by their names in the API, that require a
 // browser started for this launch.
-func (s *Service) coldReasons(profile Profile, spec browser.Spec) []string {
+func coldReasons(profile Profile, spec browser.Spec) []string {
 	reasons := spec.StartupSettings()
-	if spec.TimezoneID != "" && !s.Launcher.CanChangeTimezone() {
-		reasons = append(reasons, "timezoneId")
-	}
 	if profile.Persist {
 		reasons = append(reasons, "persist")
 	}
@@ -153,7 +151,7 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.P
 		return false, string(warm.Disabled), nil
 	}
 	at := s.Clock.Now()
-	claimed, miss := s.Warm.Claim(warmKindOf(spec), needsSettled(spec))
+	claimed, miss := s.Warm.Claim(warmKindOf(spec))
 	if miss == warm.Starting {
 		var ok bool
 		if claimed, ok = s.awaitWarm(ctx, spec); !ok {
@@ -193,16 +191,13 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.P
 func (s *Service) awaitWarm(ctx context.Context, spec browser.Spec) (*WarmBrowser, bool) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(spec.Timeout, browser.DefaultTimeout))
 	defer cancel()
-	return s.Warm.Await(ctx, warmKindOf(spec), needsSettled(spec))
+	return s.Warm.Await(ctx, warmKindOf(spec))
 }
-
-// needsSettled reports whether a launch needs a warm browser that has settled.
-func needsSettled(spec browser.Spec) bool { return spec.TimezoneID != "" }
 
 // acquireBrowser gets a browser and its resources for a launch: a warm browser if
 // possible, otherwise a new one. After an error no resources leak.
 func (s *Service) acquireBrowser(ctx context.Context, run *running, profile Profile, proxy *settings.Proxy, field string, spec browser.Spec) (session.Start, error) {
-	cold := s.coldReasons(profile, spec)
+	cold := coldReasons(profile, spec)
 	if len(cold) == 0 {
 		acquired, reason, err := s.claimWarm(ctx, run, proxy, field, spec)
 		switch {

@@ -108,9 +108,9 @@ func TestWarm_ReportsColdReasons(t *testing.T) {
 		{[]string{"userAgent", "args"}, func(r *launch.Request) {
 			r.Override.UserAgent, r.Override.Args = "Test/1.0", []string{"--mute-audio"}
 		}, nil},
-		{[]string{"timezoneId", "persist"}, func(r *launch.Request) { r.Override.TimezoneID = "Asia/Tokyo" },
-			func(p *launch.Profile) { p.Persist = true }},
+		{[]string{"persist"}, func(*launch.Request) {}, func(p *launch.Profile) { p.Persist = true }},
 		{[]string{"empty"}, func(r *launch.Request) { r.Override.Locale = "fr-FR" }, nil},
+		{[]string{"empty"}, func(r *launch.Request) { r.Override.TimezoneID = "Asia/Tokyo" }, nil},
 	} {
 		t.Run(fmt.Sprint(tc.reasons), func(t *testing.T) {
 			request, before := byProfile(), w.cloud.profile
@@ -131,7 +131,7 @@ func TestWarm_ReportsColdReasons(t *testing.T) {
 			}
 		})
 	}
-	cold := map[string]int64{"userAgent": 1, "args": 1, "timezoneId": 1, "persist": 1, "empty": 1}
+	cold := map[string]int64{"userAgent": 1, "args": 1, "persist": 1, "empty": 2}
 	if diff := cmp.Diff(launch.Starts{Cold: cold}, w.Starts()); diff != "" {
 		t.Errorf("starts (-want +got):\n%s", diff)
 	}
@@ -285,8 +285,8 @@ func TestWarmBrowser_StaleWhenBuildIsReplaced(t *testing.T) {
 }
 
 func TestWarmKind_String(t *testing.T) {
-	kind := launch.WarmKind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Headless: true}
-	if got := kind.String(); got != "156.0.8078.79 fr-FR headless" {
+	kind := launch.WarmKind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Timezone: "Europe/Paris", Headless: true}
+	if got := kind.String(); got != "156.0.8078.79 fr-FR Europe/Paris headless" {
 		t.Error(got)
 	}
 }

@@ -19,7 +19,7 @@ type awaited struct {
 func await(ctx context.Context, p *pool) <-chan awaited {
 	result := make(chan awaited, 1)
 	go func() {
-		browser, ok := p.Await(ctx, "first", false)
+		browser, ok := p.Await(ctx, "first")
 		result <- awaited{browser, ok}
 	}()
 	synctest.Wait()

@@ -12,6 +12,10 @@ const halfLife = 10 * time.Minute
 // minutes.
 const minWeight = 0.05
 
+// regularWeight is the weight from which a kind has a stock of its own: two claims within a
+// minute, or regular ones at most six minutes apart.
+const regularWeight = 1.9
+
 // replaceFactor is how much higher the demand for a kind must be than for the kind
 // it replaces. Without it, alternating kinds would evict each other.
 const replaceFactor = 1.5
@@ -19,22 +23,20 @@ const replaceFactor = 1.5
 // Constants of arrival rates.
 const (
 	rateWindow = 30 * time.Second // time constant of the average
-	minRate    = 1.5              // arrivals in rateWindow below which a kind has no stock of its own
 	stockHold  = 2 * time.Minute  // how long a stock is kept after the demand for it
 )
 
 // demand is the recent demand for kinds. Older claims count less.
 type demand[K comparable] struct {
-	weights      map[K]decayingWeight
-	rates        map[K]decayingWeight // arrivals in the last rateWindow
-	settledRates map[K]decayingWeight // those of them that need a settled browser
-	stocks       map[K]stock
-	last         time.Time // time of the last claim, or the start of the pool
-	everAsked    bool      // there was at least one claim
+	weights map[K]decayingWeight
+	rates   map[K]decayingWeight // arrivals in the last rateWindow
+	stocks  map[K]stock
+	last    time.Time // time of the last claim, or the start of the pool
+	claimed bool      // there was at least one claim
 }
 
 func newDemand[K comparable]() demand[K] {
-	return demand[K]{weights: map[K]decayingWeight{}, rates: map[K]decayingWeight{}, settledRates: map[K]decayingWeight{}, stocks: map[K]stock{}}
+	return demand[K]{weights: map[K]decayingWeight{}, rates: map[K]decayingWeight{}, stocks: map[K]stock{}}
 }
 
 type decayingWeight struct {
@@ -56,13 +58,10 @@ type stock struct {
 	at   time.Time
 }
 
-func (d *demand[K]) record(kind K, settled bool, now time.Time) {
+func (d *demand[K]) record(kind K, now time.Time) {
 	d.weights[kind] = decayingWeight{d.weights[kind].now(now) + 1, now}
 	d.rates[kind] = decayingWeight{d.rates[kind].inWindow(now) + 1, now}
-	if settled {
-		d.settledRates[kind] = decayingWeight{d.settledRates[kind].inWindow(now) + 1, now}
-	}
-	d.last, d.everAsked = now, true
+	d.last, d.claimed = now, true
 }
 
 // current returns the weight of each kind that is not forgotten.
@@ -74,25 +73,23 @@ func (d *demand[K]) current(now time.Time) map[K]float64 {
 		} else {
 			delete(d.weights, kind)
 			delete(d.rates, kind)
-			delete(d.settledRates, kind)
 			delete(d.stocks, kind)
 		}
 	}
 	return found
 }
 
-// perSecond returns the arrival rate of a kind, and of those that need a settled browser.
-func (d *demand[K]) perSecond(kind K, now time.Time) (all, settled float64) {
-	return d.rates[kind].inWindow(now) / rateWindow.Seconds(), d.settledRates[kind].inWindow(now) / rateWindow.Seconds()
+// perSecond returns the arrival rate of a kind.
+func (d *demand[K]) perSecond(kind K, now time.Time) float64 {
+	return d.rates[kind].inWindow(now) / rateWindow.Seconds()
 }
 
 // stock returns the stock of a kind: the largest of the last stockHold, so that a random
 // pause in the arrivals stops no browsers.
 func (d *demand[K]) stock(kind K, times durations, now time.Time) int {
 	required := 0
-	if d.rates[kind].inWindow(now) >= minRate {
-		all, settled := d.perSecond(kind, now)
-		required = stockFor(all*times.replacement().Seconds() + settled*times.settle.value.Seconds())
+	if d.weights[kind].now(now) >= regularWeight {
+		required = stockFor(d.perSecond(kind, now) * times.replacement().Seconds())
 	}
 	held := d.stocks[kind]
 	if required >= held.size || now.Sub(held.at) >= stockHold {

@@ -9,13 +9,8 @@ import (
 
 // claimRegularly claims browsers of a kind at regular times and returns how many were ready.
 func claimRegularly(p *pool, kind string, between, duration time.Duration) (found, all int) {
-	return arriveNeeding(p, kind, false, between, duration)
-}
-
-// arriveNeeding is arrive for claims that may need a settled browser.
-func arriveNeeding(p *pool, kind string, settled bool, between, duration time.Duration) (found, all int) {
 	for end := time.Now().Add(duration); time.Now().Before(end); all++ {
-		if s, miss := p.Claim(kind, settled); miss == "" {
+		if s, miss := p.Claim(kind); miss == "" {
 			s.die()
 			found++
 		}
@@ -40,7 +35,6 @@ func TestPool_HoldsUnderSteadyLaunches(t *testing.T) {
 		const wait = 30 * time.Millisecond // for the launch in progress
 		want := warm.KindDemand[string]{Kind: "first", PerMinute: 400, StartTime: wait + startTime, Stock: 6}
 		got := stats.Demand[0]
-		got.SettleTime = nil
 		if got.PerMinute, got.StartTime = float64(int(got.PerMinute/10+0.5)*10), got.StartTime.Round(time.Millisecond); len(stats.Demand) != 1 || got != want {
 			t.Errorf("demand %+v, want %+v", stats.Demand, want)
 		}
@@ -98,7 +92,7 @@ func TestPool_EachRegularKindHasItsStock(t *testing.T) {
 		for range 20 {
 			ask(p, "shell")
 			claimRegularly(p, "full", 500*time.Millisecond, 2500*time.Millisecond)
-			if s, miss := p.Claim("shell", false); miss == "" {
+			if s, miss := p.Claim("shell"); miss == "" {
 				s.die()
 				found++
 			}
@@ -178,6 +172,47 @@ func TestPool_BurstGoesFirst(t *testing.T) {
 		}
 		if got := p.Stats().Demand[0].StartTime; got > 2*startTime {
 			t.Errorf("the burst counts as a wait: %v", got)
+		}
+	})
+}
+
+// TestPool_KeepsMoreKindsThanMinimum mixes three kinds that each are requested once a minute,
+// as launches with different time zones are.
+func TestPool_KeepsMoreKindsThanMinimum(t *testing.T) {
+	withPool(t, func(o *options) { o.Max = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		found, all := 0, 0
+		for round := range 33 {
+			for _, kind := range []string{"Berlin", "Tokyo", "Phoenix"} {
+				s, miss := p.Claim(kind)
+				if miss == "" {
+					s.die()
+				}
+				if advance(20 * time.Second); round < 3 {
+					continue // the pool learns the demand
+				}
+				if all++; miss == "" {
+					found++
+				}
+			}
+		}
+		if 100*found < 95*all {
+			t.Errorf("%d of %d launches found a browser: %+v", found, all, p.Stats())
+		}
+	})
+}
+
+// TestPool_StockIncludesTheWaitForAProcessor lets launches arrive in pairs, so that each
+// second one waits for the start of the first.
+func TestPool_StockIncludesTheWaitForAProcessor(t *testing.T) {
+	withPool(t, func(o *options) { o.Max = 8 }, func(t *testing.T, p *pool, m *fakeStarter) {
+		advance(5 * time.Second)
+		for range 120 {
+			ask(p, "first")
+			ask(p, "first")
+			advance(500 * time.Millisecond)
+		}
+		if got := p.Stats().Demand[0].StartTime; got < startTime+startTime/3 || got > 2*startTime {
+			t.Errorf("a browser is replaced in %v, want the start and about half of another", got)
 		}
 	})
 }

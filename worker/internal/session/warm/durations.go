@@ -26,9 +26,8 @@ func (a average) with(took time.Duration) average {
 
 // durations are the averages of a kind.
 type durations struct {
-	wait   average // from a claim to the start of another browser
-	start  average // from there until that browser is ready
-	settle average // from there until it has settled
+	wait  average // from a claim to the start of another browser
+	start average // from there until that browser is ready
 }
 
 // replacement returns the time from a claim until another browser is ready.

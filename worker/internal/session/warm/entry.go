@@ -19,23 +19,6 @@ func (p *Pool[K, S]) ofKind(kind K) []*entry[K, S] {
 	return found
 }
 
-// leastSettled returns the browsers of a kind in the order in which they are claimed: the
-// settled ones last, because some claims need those.
-func (p *Pool[K, S]) leastSettled(kind K) []*entry[K, S] {
-	found := p.ofKind(kind)
-	slices.SortStableFunc(found, func(a, b *entry[K, S]) int {
-		switch {
-		case a.settled == b.settled:
-			return 0
-		case b.settled:
-			return -1
-		default:
-			return 1
-		}
-	})
-	return found
-}
-
 // health reports whether a browser is dead or stale. Such a browser must not be
 // claimed.
 func (p *Pool[K, S]) health(e *entry[K, S], now time.Time) (dead, stale bool) {
@@ -139,35 +122,6 @@ func (p *Pool[K, S]) unmeasured() map[K]*entry[K, S] {
 		}
 	}
 	return found
-}
-
-// noteSettled notes which browsers have settled, and reports whether others have not. The
-// caller must not hold the lock, because it takes time.
-func (p *Pool[K, S]) noteSettled() (settling bool) {
-	now := p.Clock.Now()
-	for _, e := range p.unsettled() {
-		if now.Sub(e.askedAt) < settlePoll {
-			settling = true
-			continue
-		}
-		settled := e.browser.Settled()
-		settling = settling || !settled
-		p.mu.Lock()
-		e.settled, e.askedAt = settled, now
-		if settled {
-			p.record(e.kind, func(d *durations) { d.settle = d.settle.with(now.Sub(e.readySince)) })
-		}
-		p.mu.Unlock()
-	}
-	return settling
-}
-
-// unsettled returns the browsers that are not known to have settled. The caller must not
-// hold the lock.
-func (p *Pool[K, S]) unsettled() []*entry[K, S] {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(p.ready), func(e *entry[K, S]) bool { return e.settled })
 }
 
 // totalMemory returns the memory of all browsers in bytes.

@@ -21,11 +21,10 @@ const startTime = 200 * time.Millisecond
 const weight = 200 << 20
 
 type fakeBrowser struct {
-	kind   string
-	n      int // its number in the order of creation
-	born   time.Time
-	settle time.Duration // when it settles, after the start
-	done   chan struct{}
+	kind string
+	n    int // its number in the order of creation
+	born time.Time
+	done chan struct{}
 
 	mu      sync.Mutex
 	stale   bool
@@ -35,7 +34,6 @@ type fakeBrowser struct {
 
 func (s *fakeBrowser) Done() <-chan struct{} { return s.done }
 func (s *fakeBrowser) Memory() int64         { return weight }
-func (s *fakeBrowser) Settled() bool         { return time.Since(s.born) >= s.settle }
 
 func (s *fakeBrowser) Stale() bool {
 	s.mu.Lock()
@@ -80,7 +78,6 @@ type fakeStarter struct {
 	atOnce  int
 	most    int  // maximum number of concurrent starts
 	failing bool // every start fails
-	settle  time.Duration
 	load    warm.Load
 }
 
@@ -105,7 +102,7 @@ func (m *fakeStarter) start(ctx context.Context, kind string) (*fakeBrowser, err
 	if err != nil {
 		return nil, err
 	}
-	s := &fakeBrowser{kind: kind, n: len(m.made), born: time.Now(), settle: m.settle, done: make(chan struct{})}
+	s := &fakeBrowser{kind: kind, n: len(m.made), born: time.Now(), done: make(chan struct{})}
 	m.made = append(m.made, s)
 	return s, nil
 }
@@ -121,13 +118,6 @@ func (m *fakeStarter) setFailing(failing bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failing = failing
-}
-
-// settleLate makes later browsers settle late, settleTime after their start.
-func (m *fakeStarter) settleLate() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.settle = settleTime
 }
 
 func (m *fakeStarter) all() []*fakeBrowser {
@@ -222,7 +212,7 @@ func advance(d time.Duration) {
 // claim claims a browser of the first kind.
 func claim(t *testing.T, p *pool) {
 	t.Helper()
-	s, miss := p.Claim("first", false)
+	s, miss := p.Claim("first")
 	if miss != "" {
 		t.Fatalf("no browser was ready: %s", miss)
 	}
@@ -234,7 +224,7 @@ func claim(t *testing.T, p *pool) {
 
 func assertMiss(t *testing.T, p *pool, kind string, want warm.Miss) {
 	t.Helper()
-	if s, miss := p.Claim(kind, false); miss != want {
+	if s, miss := p.Claim(kind); miss != want {
 		t.Fatalf("a claim of %s: %v, %q; want %q", kind, s, miss, want)
 	}
 }

@@ -6,10 +6,6 @@
 // of the kinds that were claimed recently. It starts them one at a time, while the machine
 // is idle. For kinds that launches request regularly, it keeps as many browsers as are
 // requested while one is replaced, and starts them also while launches are in progress.
-//
-// A start ends with the browser's first answer, because it uses a processor until then.
-// Some browsers settle later, while they need almost no processor: only then can all
-// settings be changed quickly. Some claims need a settled browser.
 package warm
 
 import (
@@ -26,7 +22,6 @@ import (
 type Browser interface {
 	Done() <-chan struct{}          // closed when the browser has died
 	Stale() bool                    // a new browser would differ; called for every claim, so it must be fast
-	Settled() bool                  // all settings can be changed quickly; may take a millisecond
 	Memory() int64                  // in bytes; 0 if unknown; may take some milliseconds
 	Stop(ctx context.Context) error // also called for a dead browser
 }
@@ -36,11 +31,10 @@ type Miss string
 
 // Reasons for a miss.
 const (
-	Disabled  Miss = "disabled"  // the pool has size 0
-	Draining  Miss = "draining"  // the pool is draining
-	Empty     Miss = "empty"     // no browser of the kind is ready
-	Starting  Miss = "starting"  // a browser of the kind will soon have started; see Await
-	Unsettled Miss = "unsettled" // the ready browsers of the kind have not settled
+	Disabled Miss = "disabled" // the pool has size 0
+	Draining Miss = "draining" // the pool is draining
+	Empty    Miss = "empty"    // no browser of the kind is ready
+	Starting Miss = "starting" // a browser of the kind will soon have started; see Await
 )
 
 // Options configures a Pool. MaxAge and Idle have defaults.
@@ -93,8 +87,6 @@ type entry[K comparable, S Browser] struct {
 	kind       K
 	browser    S
 	readySince time.Time
-	settled    bool
-	askedAt    time.Time     // when it was last asked whether it has settled; used by Run only
 	removed    chan struct{} // closed when it is no longer in the pool
 }
 
@@ -113,13 +105,13 @@ func New[K comparable, S Browser](options Options[K, S]) *Pool[K, S] {
 	}
 }
 
-// Claim removes a browser of a kind from the pool, if required a settled one, and returns
-// it. The caller owns it and must stop it. Claim does not wait.
-func (p *Pool[K, S]) Claim(kind K, settled bool) (S, Miss) {
+// Claim removes a browser of a kind from the pool and returns it. The caller owns it and
+// must stop it. Claim does not wait.
+func (p *Pool[K, S]) Claim(kind K) (S, Miss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.signal()
-	browser, miss := p.claim(kind, settled)
+	browser, miss := p.claim(kind)
 	if miss == "" {
 		p.counts.Claimed++
 	} else {
@@ -128,32 +120,27 @@ func (p *Pool[K, S]) Claim(kind K, settled bool) (S, Miss) {
 	return browser, miss
 }
 
-func (p *Pool[K, S]) claim(kind K, settled bool) (none S, _ Miss) {
+func (p *Pool[K, S]) claim(kind K) (none S, _ Miss) {
 	if p.Size <= 0 {
 		return none, Disabled
 	}
 	now := p.Clock.Now()
-	p.demand.record(kind, settled, now)
+	p.demand.record(kind, now)
 	if p.draining {
 		return none, Draining
 	}
-	for _, e := range p.leastSettled(kind) {
-		dead, stale := p.health(e, now)
-		switch {
-		case dead || stale:
+	for _, e := range p.ofKind(kind) {
+		if dead, stale := p.health(e, now); dead || stale {
 			p.discard(e, dead, now)
-		case e.settled || !settled:
-			p.remove(e)
-			p.lack(kind, now)
-			delete(p.backoffs, kind)
-			return e.browser, ""
+			continue
 		}
+		p.remove(e)
+		p.lack(kind, now)
+		delete(p.backoffs, kind)
+		return e.browser, ""
 	}
-	if _, found := p.freeStart(kind, settled); found {
+	if _, found := p.freeStart(kind); found {
 		return none, Starting
-	}
-	if len(p.ofKind(kind)) > 0 {
-		return none, Unsettled
 	}
 	return none, Empty
 }

@@ -43,7 +43,7 @@ func TestClaim_NeverReturnsABrowserTwice(t *testing.T) {
 		var all sync.WaitGroup
 		for range 64 {
 			all.Go(func() {
-				if s, miss := p.Claim("first", false); miss == "" {
+				if s, miss := p.Claim("first"); miss == "" {
 					mu.Lock()
 					defer mu.Unlock()
 					claimed[s]++
@@ -104,7 +104,7 @@ func TestPool_ReplacesDeadBrowser(t *testing.T) {
 				s.die()
 			}
 			// The pool has had almost no time to notice the death.
-			if s, miss := p.Claim("first", false); miss == "" {
+			if s, miss := p.Claim("first"); miss == "" {
 				t.Fatalf("Claim returned the dead browser %d", s.n)
 			}
 		}

@@ -45,7 +45,6 @@ const (
 	gracePoll       = 10 * time.Millisecond
 	shortPoll       = 250 * time.Millisecond
 	longPoll        = 2 * time.Second
-	settlePoll      = 250 * time.Millisecond // how often a browser is asked whether it has settled
 	measureInterval = time.Minute
 	settleDelay     = 2 * time.Second // before a new browser is measured
 	healthyAfter    = time.Minute     // a browser of this age resets the backoff of its kind
@@ -72,12 +71,7 @@ func (p *Pool[K, S]) Run(ctx context.Context) {
 		case <-p.wake:
 		}
 		p.measureMemory()
-		settling := p.noteSettled()
-		delay := p.tick(ctx)
-		if settling {
-			delay = min(delay, settlePoll)
-		}
-		timer.Reset(delay)
+		timer.Reset(p.tick(ctx))
 	}
 }
 
@@ -94,7 +88,7 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	now := p.Clock.Now()
 	p.evictUnfit(now)
 	wanted := p.demand.current(now)
-	if hasFirst && !p.demand.everAsked {
+	if hasFirst && !p.demand.claimed {
 		wanted[first] = 1
 	}
 	p.last = p.plan(load, wanted, now)
@@ -182,7 +176,7 @@ func (p *Pool[K, S]) yields(load Load, now time.Time) bool {
 // firstKind returns the kind to keep ready before the first claim.
 func (p *Pool[K, S]) firstKind(ctx context.Context) (kind K, ok bool) {
 	p.mu.Lock()
-	hasDemand := p.demand.everAsked
+	hasDemand := p.demand.claimed
 	p.mu.Unlock()
 	if hasDemand || p.First == nil {
 		return kind, false

@@ -11,7 +11,7 @@ import (
 
 // ask claims a browser of a kind and kills it.
 func ask(p *pool, kind string) {
-	if s, miss := p.Claim(kind, false); miss == "" {
+	if s, miss := p.Claim(kind); miss == "" {
 		s.die()
 	}
 }

@@ -69,9 +69,9 @@ func (s *browserStart[K, S]) release() {
 // Await waits for a browser that is starting, after Claim has returned Starting. The
 // caller owns it and must stop it. Without such a browser, or if it fails to start or ctx
 // ends first, ok is false.
-func (p *Pool[K, S]) Await(ctx context.Context, kind K, settled bool) (browser S, ok bool) {
+func (p *Pool[K, S]) Await(ctx context.Context, kind K) (browser S, ok bool) {
 	p.mu.Lock()
-	s, found := p.freeStart(kind, settled)
+	s, found := p.freeStart(kind)
 	if found {
 		s.awaited = make(chan S, 1)
 		p.signal() // the pool lacks it now
@@ -96,16 +96,8 @@ func (p *Pool[K, S]) Await(ctx context.Context, kind K, settled bool) (browser S
 	}
 }
 
-// maxSettle is how long browsers of a kind may take to settle, so that a launch that needs
-// a settled browser waits for one that is starting. A cold start takes less than others.
-const maxSettle = 250 * time.Millisecond
-
-// freeStart returns the oldest start of a kind that is for no particular launch. If
-// required, its browser is expected to settle soon after it.
-func (p *Pool[K, S]) freeStart(kind K, settled bool) (*browserStart[K, S], bool) {
-	if settle := p.durations[kind].settle; settled && (!settle.measured || settle.value > maxSettle) {
-		return nil, false
-	}
+// freeStart returns the oldest start of a kind that is for no particular launch.
+func (p *Pool[K, S]) freeStart(kind K) (*browserStart[K, S], bool) {
 	i := slices.IndexFunc(p.starting, func(s *browserStart[K, S]) bool { return s.kind == kind && s.awaited == nil })
 	if i < 0 {
 		return nil, false

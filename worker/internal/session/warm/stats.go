@@ -34,19 +34,16 @@ type Stats[K comparable] struct {
 
 // KindCount is the number of ready browsers of a kind.
 type KindCount[K comparable] struct {
-	Kind    K
-	Count   int
-	Settled int // those of them that have settled
+	Kind  K
+	Count int
 }
 
 // KindDemand is the recent demand for a kind.
 type KindDemand[K comparable] struct {
-	Kind             K
-	PerMinute        float64        // launches
-	SettledPerMinute float64        // launches that need a settled browser
-	StartTime        time.Duration  // average time from a claim until another browser is ready; 0: none yet
-	SettleTime       *time.Duration // average time from there until it has settled; nil: none yet
-	Stock            int            // how many browsers of the kind the demand requires
+	Kind      K
+	PerMinute float64       // launches
+	StartTime time.Duration // average time from a claim until another browser is ready; 0: none yet
+	Stock     int           // how many browsers of the kind the demand requires
 }
 
 // Stats returns the pool's state. It is cheap.
@@ -65,9 +62,6 @@ func (p *Pool[K, S]) Stats() Stats[K] {
 			stats.Ready, i = append(stats.Ready, KindCount[K]{Kind: e.kind}), len(stats.Ready)
 		}
 		stats.Ready[i].Count++
-		if e.settled {
-			stats.Ready[i].Settled++
-		}
 	}
 	return stats
 }
@@ -89,17 +83,11 @@ func (p *Pool[K, S]) kindDemand() (all []KindDemand[K]) {
 	now := p.Clock.Now()
 	for kind := range p.demand.current(now) {
 		times := p.durations[kind]
-		perSecond, settled := p.demand.perSecond(kind, now)
-		one := KindDemand[K]{
-			Kind: kind, PerMinute: 60 * perSecond, SettledPerMinute: 60 * settled, Stock: p.demand.stock(kind, times, now),
-		}
-		if times.settle.measured {
-			one.SettleTime = &times.settle.value
-		}
+		found := KindDemand[K]{Kind: kind, PerMinute: 60 * p.demand.perSecond(kind, now), Stock: p.demand.stock(kind, times, now)}
 		if times.start.measured {
-			one.StartTime = times.replacement()
+			found.StartTime = times.replacement()
 		}
-		all = append(all, one)
+		all = append(all, found)
 	}
 	slices.SortFunc(all, func(a, b KindDemand[K]) int {
 		return cmp.Or(b.Stock-a.Stock, cmp.Compare(b.PerMinute, a.PerMinute), cmp.Compare(fmt.Sprint(a.Kind), fmt.Sprint(b.Kind)))
