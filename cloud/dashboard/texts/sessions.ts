@@ -26,8 +26,7 @@ const endReasons: Record<EndReason, { title: string; explanation: string }> = {
   },
   unresponsive: {
     title: "Unresponsive",
-    explanation:
-      "The browser stopped responding, and the worker ended it. It waits for 60 seconds.",
+    explanation: "The browser stopped responding, and the worker ended it. It waits for 60 seconds.",
   },
   oom: {
     title: "Out of memory",

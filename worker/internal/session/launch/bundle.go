@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
-	"github.com/browser-svc/svc/worker/internal/session"
 )
 
 // noBundles is a machine without bundles.
@@ -85,27 +83,4 @@ func criteriaConflict(named bundle.Bundle, misfits []bundle.Mismatch) error {
 		details = append(details, fault.Detail{Field: "spec." + misfit.Criterion, Code: fault.Custom, Message: message})
 	}
 	return fault.Invalid(details...)
-}
-
-// settings merges the settings of a launch: the request overrides the profile, which
-// overrides the matching bundle. The criteria come from the spec, because the cloud
-// does not know this machine's bundles, or else from the profile.
-func (s *Service) settings(request Request, profile Profile) (Settings, session.Bundle) {
-	base, criteria, filename := profile.Settings, profile.Criteria, ""
-	if request.Spec != nil {
-		criteria, filename = request.Spec.Criteria, request.Spec.Filename
-	}
-	if len(base.StartURLs) == 0 {
-		base.StartURLs = nil // a profile from the cloud always has its lists
-	}
-	var chosen session.Bundle
-	if found, ok := s.findBundle(filename, criteria, profile.BrowserVersion); ok {
-		base.Settings = base.WithDefaults(settings.Settings{Emulation: found.For(profile.BrowserVersion).Emulation})
-		chosen = session.Bundle{Filename: found.Filename, Name: found.Name}
-	}
-	merged := request.Override.withDefaults(base)
-	if request.Direct {
-		merged.Proxy = nil
-	}
-	return merged, chosen
 }

@@ -12,7 +12,31 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/session"
 )
+
+// settings merges the settings of a launch: the request overrides the profile, which
+// overrides the matching bundle. The criteria come from the spec, because the cloud
+// does not know this machine's bundles, or else from the profile.
+func (s *Service) settings(request Request, profile Profile) (Settings, session.Bundle) {
+	base, criteria, filename := profile.Settings, profile.Criteria, ""
+	if request.Spec != nil {
+		criteria, filename = request.Spec.Criteria, request.Spec.Filename
+	}
+	if len(base.StartURLs) == 0 {
+		base.StartURLs = nil // a profile from the cloud always has its lists
+	}
+	var chosen session.Bundle
+	if found, ok := s.findBundle(filename, criteria, profile.BrowserVersion); ok {
+		base.Settings = base.WithDefaults(settings.Settings{Emulation: found.For(profile.BrowserVersion).Emulation})
+		chosen = session.Bundle{Filename: found.Filename, Name: found.Name}
+	}
+	merged := request.Override.withDefaults(base)
+	if request.Direct {
+		merged.Proxy = nil
+	}
+	return merged, chosen
+}
 
 // withDefaults returns s, with the settings of base where s sets none. The metadata
 // of both is merged; s takes precedence.
