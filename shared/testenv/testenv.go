@@ -2,9 +2,11 @@
 package testenv
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -25,15 +27,22 @@ func PublicTempDir(t testing.TB) string {
 	return dir
 }
 
-// FreePort returns a free port of the loopback interface.
+// FreePort returns a free port of the loopback interface. It is below the ports that the
+// kernel gives to connections, so that a server can stop and use it again.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const lowest, number = 20_000, 12_000
+	var err error
+	for range 100 {
+		port := lowest + rand.IntN(number) //nolint:gosec // not a secret
+		var listener net.Listener
+		if listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatalf("no port is free: %v", err)
+	return 0
 }
 
 // Eventually waits until ok returns true, and fails the test after 30 seconds.

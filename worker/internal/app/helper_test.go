@@ -95,6 +95,8 @@ func (r *testWorker) start(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-r.stopped:
+			r.cancel()
+			r.cancel = nil
 			t.Fatalf("the worker ended: %v\n%s", err, r.log)
 		default:
 		}
