@@ -34,7 +34,7 @@ func FreePort(t testing.TB) int {
 	const lowest, number = 20_000, 12_000
 	var err error
 	for range 100 {
-		port := lowest + rand.IntN(number) //nolint:gosec // not a secret
+		port := lowest + rand.IntN(number)
 		var listener net.Listener
 		if listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			_ = listener.Close()
