@@ -219,6 +219,21 @@ func From(err error) *Error {
 	return Wrap(err, Internal, "Something went wrong on our side.")
 }
 
+// RenameFields returns an error like err whose details name other fields. An error without
+// details is returned unchanged.
+func RenameFields(err error, rename func(field string) string) error {
+	original, ok := errors.AsType[*Error](err)
+	if !ok || len(original.Details) == 0 {
+		return err
+	}
+	renamed := *original
+	renamed.Details = slices.Clone(original.Details)
+	for i := range renamed.Details {
+		renamed.Details[i].Field = rename(renamed.Details[i].Field)
+	}
+	return &renamed
+}
+
 // Is reports whether err is or wraps an Error of the kind.
 func Is(err error, kind Kind) bool {
 	var e *Error

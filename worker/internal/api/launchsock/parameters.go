@@ -3,7 +3,6 @@ package launchsock
 import (
 	"errors"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -97,16 +96,10 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 // rename makes an error name the parameters of the request instead of the fields that
 // they set.
 func (a *launchRequest) rename(err error) error {
-	f, ok := errors.AsType[*fault.Error](err)
-	if !ok || len(a.names) == 0 {
-		return err
-	}
-	named := *f
-	named.Details = slices.Clone(f.Details)
-	for i, detail := range named.Details {
-		if name, ok := a.names[detail.Field]; ok {
-			named.Details[i].Field = name
+	return fault.RenameFields(err, func(field string) string {
+		if name, ok := a.names[field]; ok {
+			return name
 		}
-	}
-	return &named
+		return field
+	})
 }

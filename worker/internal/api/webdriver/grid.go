@@ -94,14 +94,12 @@ func (n *newSession) setSetting(capability, setting string, value any) []fault.D
 // renameFields makes an error name the capabilities of the request instead of the fields
 // that they set.
 func (n *newSession) renameFields(err error) error {
-	f := fault.From(err)
-	for i, detail := range f.Details {
-		f.Details[i].Field = strings.TrimSuffix(ownOptions+"."+detail.Field, ".body")
+	return fault.RenameFields(err, func(field string) string {
 		for setting, capability := range n.capabilities {
-			if rest, ok := strings.CutPrefix(detail.Field, setting); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
-				f.Details[i].Field = capability + rest
+			if rest, ok := strings.CutPrefix(field, setting); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
+				return capability + rest
 			}
 		}
-	}
-	return f
+		return strings.TrimSuffix(ownOptions+"."+field, ".body")
+	})
 }

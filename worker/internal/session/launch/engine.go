@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -11,8 +12,8 @@ import (
 // is not known before the authorization.
 func (s *Service) needs(request Request, profile Profile) browser.Needs {
 	needs := browser.Needs{Engine: request.Engine, Headful: !request.Headless, Extensions: len(request.Extensions) > 0}
-	settings := request.Override.withDefaults(profile.Settings)
-	needs.PreferShell = s.AutoEngine && needs == browser.Needs{} && !profile.Persist && settings.ColorScheme != "dark"
+	colorScheme := cmp.Or(request.Override.ColorScheme, profile.Settings.ColorScheme)
+	needs.PreferShell = s.AutoEngine && needs == browser.Needs{} && !profile.Persist && colorScheme != "dark"
 	return needs
 }
 
