@@ -1,6 +1,6 @@
 // Package selftest tests a worker on its target machine. It launches a browser of each installed
-// engine with the worker's settings, drives and ends it, and checks that nothing is left on the
-// machine. It needs no cloud: its own license allows its own launches only.
+// engine with the worker's settings, drives and ends it, and checks that no process, file, port
+// or other resource remains. It needs no cloud: its own license allows its own launches only.
 package selftest
 
 import (

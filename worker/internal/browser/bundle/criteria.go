@@ -29,9 +29,9 @@ type Mismatch struct {
 
 // criterion is one criterion applied to one bundle.
 type criterion struct {
-	name, wanted string
-	matches      func(value, wanted string) bool // for values that are not equal
-	values       []string                        // of the bundle; the first is shown in errors
+	name, text string
+	matches    func(value, text string) bool // for values that are not equal
+	values     []string                      // of the bundle; the first is shown in errors
 }
 
 func (c Criteria) compare(b Bundle) []criterion {
@@ -49,14 +49,14 @@ func (c Criteria) compare(b Bundle) []criterion {
 // match reports whether the bundle matches the criterion, and whether exactly. An
 // empty criterion always matches, but not exactly.
 func (c criterion) match() (exact, ok bool) {
-	if c.wanted == "" {
+	if c.text == "" {
 		return false, true
 	}
 	for _, value := range c.values {
-		if strings.EqualFold(value, c.wanted) {
+		if strings.EqualFold(value, c.text) {
 			return true, true
 		}
-		ok = ok || c.matches(value, c.wanted)
+		ok = ok || c.matches(value, c.text)
 	}
 	return false, ok
 }
@@ -64,8 +64,8 @@ func (c criterion) match() (exact, ok bool) {
 // match reports whether a bundle matches all criteria, and how many exactly.
 func (c Criteria) match(b Bundle) (exact int, ok bool) {
 	ok = c.matchesVersion(b)
-	for _, one := range c.compare(b) {
-		exactly, fits := one.match()
+	for _, criterion := range c.compare(b) {
+		exactly, fits := criterion.match()
 		ok = ok && fits
 		if exactly {
 			exact++
@@ -81,8 +81,8 @@ func (c Criteria) match(b Bundle) (exact int, ok bool) {
 func (c Criteria) String() string {
 	var set []string
 	for _, criterion := range c.compare(Bundle{}) {
-		if criterion.wanted != "" {
-			set = append(set, criterion.name+" "+criterion.wanted)
+		if criterion.text != "" {
+			set = append(set, criterion.name+" "+criterion.text)
 		}
 	}
 	return strings.Join(set, ", ")
@@ -94,9 +94,9 @@ func (c Criteria) Mismatches(b Bundle) []Mismatch {
 	if !c.matchesVersion(b) {
 		misfits = append(misfits, Mismatch{"browserVersion", strconv.Itoa(b.BrowserVersion)})
 	}
-	for _, one := range c.compare(b) {
-		if _, fits := one.match(); !fits {
-			misfits = append(misfits, Mismatch{one.name, one.values[0]})
+	for _, criterion := range c.compare(b) {
+		if _, fits := criterion.match(); !fits {
+			misfits = append(misfits, Mismatch{criterion.name, criterion.values[0]})
 		}
 	}
 	return misfits
@@ -124,8 +124,8 @@ func modelName(b Bundle) string {
 
 func exactOnly(string, string) bool { return false }
 
-func isVersionOf(value, wanted string) bool { return strings.HasPrefix(value, wanted+".") }
+func isVersionOf(value, text string) bool { return strings.HasPrefix(value, text+".") }
 
-func contains(value, wanted string) bool {
-	return strings.Contains(strings.ToLower(value), strings.ToLower(wanted))
+func contains(value, text string) bool {
+	return strings.Contains(strings.ToLower(value), strings.ToLower(text))
 }
