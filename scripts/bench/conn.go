@@ -15,10 +15,10 @@ import (
 // conn is a persistent HTTP/1.1 connection with minimal overhead, because the client
 // shares the cores with the server.
 type conn struct {
-	net  net.Conn
-	in   *bufio.Reader
-	body []byte // of the last answer, if kept
-	keep bool
+	net    net.Conn
+	reader *bufio.Reader
+	body   []byte // of the last answer, if kept
+	keep   bool
 }
 
 // connLifetime bounds the lifetime of a connection.
@@ -40,7 +40,7 @@ func connect(ctx context.Context, address string, n int) ([]*conn, func(), error
 			return nil, nil, err
 		}
 		_ = c.SetDeadline(time.Now().Add(connLifetime))
-		all = append(all, &conn{net: c, in: bufio.NewReader(c)})
+		all = append(all, &conn{net: c, reader: bufio.NewReader(c)})
 	}
 	return all, func() { stop(); closeAll() }, nil
 }
@@ -50,7 +50,7 @@ func (c *conn) do(request []byte) (status int, err error) {
 	if _, err := c.net.Write(request); err != nil {
 		return 0, err
 	}
-	line, err := c.in.ReadSlice('\n')
+	line, err := c.reader.ReadSlice('\n')
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +62,7 @@ func (c *conn) do(request []byte) (status int, err error) {
 	}
 	length := -1
 	for {
-		line, err := c.in.ReadSlice('\n')
+		line, err := c.reader.ReadSlice('\n')
 		if err != nil {
 			return 0, err
 		}
@@ -81,21 +81,21 @@ func (c *conn) do(request []byte) (status int, err error) {
 
 // read reads a body; without a length it is chunked.
 func (c *conn) read(length int) error {
-	content := io.LimitReader(c.in, int64(length))
+	content := io.LimitReader(c.reader, int64(length))
 	if length < 0 {
-		content = httputil.NewChunkedReader(c.in)
+		content = httputil.NewChunkedReader(c.reader)
 	}
 	var err error
 	switch {
 	case c.keep:
 		c.body, err = io.ReadAll(content)
 	case length >= 0:
-		_, err = c.in.Discard(length)
+		_, err = c.reader.Discard(length)
 	default:
 		_, err = io.Copy(io.Discard, content)
 	}
 	if err == nil && length < 0 {
-		_, err = c.in.ReadSlice('\n') // the empty line after the last chunk
+		_, err = c.reader.ReadSlice('\n') // the empty line after the last chunk
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (b *bench) kill(ctx context.Context) (_ []benchresult.Row, err error) {
 }
 
 // running returns the processes that still run.
-func running(of []process) []process {
+func running(all []process) []process {
 	now := processes()
-	return slices.DeleteFunc(slices.Clone(of), func(p process) bool { return !p.alive(now) })
+	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return !p.alive(now) })
 }

@@ -37,14 +37,14 @@ func runClients(ctx context.Context, clients int, turn time.Duration, work func(
 	for client := range clients {
 		group.Go(func() {
 			var own []time.Duration
-			for at := time.Now(); !stop.Load() && ctx.Err() == nil; {
+			for start := time.Now(); !stop.Load() && ctx.Err() == nil; {
 				if err := work(ctx, client); err != nil {
 					cancel(err)
 					return
 				}
 				now := time.Now()
-				own = append(own, now.Sub(at))
-				at = now
+				own = append(own, now.Sub(start))
+				start = now
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -97,11 +97,11 @@ func (c *machineFleet) search(ctx context.Context) (first load, most int, how st
 }
 
 // grow creates machines with running sessions.
-func (c *machineFleet) grow(ctx context.Context, to int) error {
-	if to <= c.size {
+func (c *machineFleet) grow(ctx context.Context, size int) error {
+	if size <= c.size {
 		return nil
 	}
-	benchresult.Detail("making %d sessions of %d machines", (to-c.size)*sessionsPerMachine, to-c.size)
+	benchresult.Detail("making %d sessions of %d machines", (size-c.size)*sessionsPerMachine, size-c.size)
 	orgs := make([]uuid.UUID, len(c.members))
 	for i, t := range c.members {
 		orgs[i] = t.Org
@@ -112,11 +112,11 @@ func (c *machineFleet) grow(ctx context.Context, to int) error {
 		SELECT gen_random_uuid(), ($1::uuid[])[1 + m % $2], md5('session-' || m || '-' || k)::uuid, gen_random_uuid(),
 			'machine-' || m, md5('boot-' || m)::uuid, 'running', gen_random_uuid(), 156, now(), now(), now() + interval '6 hours'
 		FROM generate_series($3::int, $4::int - 1) AS m, generate_series(1, $5::int) AS k`,
-		pq.Array(orgs), len(orgs), c.size, to, sessionsPerMachine)
+		pq.Array(orgs), len(orgs), c.size, size, sessionsPerMachine)
 	if err != nil {
 		return err
 	}
-	c.size = to
+	c.size = size
 	return c.recount(ctx)
 }
 
@@ -188,16 +188,16 @@ func (s *schedule) next() (machine int, due time.Time, ok bool) {
 // send sends heartbeats one after the other.
 func (c *machineFleet) send(ctx context.Context, conn *conn, due *schedule) (took []time.Duration, err error) {
 	for ctx.Err() == nil {
-		machine, at, ok := due.next()
+		machine, dueTime, ok := due.next()
 		if !ok {
 			break
 		}
 		request := c.heartbeat(machine)
-		time.Sleep(time.Until(at))
+		time.Sleep(time.Until(dueTime))
 		if err := conn.expect(http.StatusOK, request); err != nil {
 			return took, err
 		}
-		took = append(took, time.Since(at))
+		took = append(took, time.Since(dueTime))
 	}
 	return took, nil
 }

@@ -22,8 +22,8 @@ const maxAnswer = 16 << 20
 type peer struct {
 	name    string // with its version
 	cmd     *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Scanner
+	stdin   io.WriteCloser
+	stdout  *bufio.Scanner
 	missing error // why the tool cannot be measured
 }
 
@@ -47,15 +47,15 @@ func (e *environment) peers(ctx context.Context) (all []*peer) {
 		} else {
 			err = unbuilt
 		}
-		one := &peer{name: p.name}
+		tool := &peer{name: p.name}
 		if err == nil {
-			err = one.start(ctx, e, p.program, arguments, e.peerSetup())
+			err = tool.start(ctx, e, p.program, arguments, e.peerSetup())
 		}
 		if err != nil {
-			one.missing = err
-			one.stop()
+			tool.missing = err
+			tool.stop()
 		}
-		all = append(all, one)
+		all = append(all, tool)
 	}
 	return all
 }
@@ -82,7 +82,7 @@ func (p *peer) start(ctx context.Context, e *environment, program string, argume
 	}
 	defer log.Close()
 	p.cmd.Stderr = log
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return err
 	}
 	out, err := p.cmd.StdoutPipe()
@@ -93,8 +93,8 @@ func (p *peer) start(ctx context.Context, e *environment, program string, argume
 		p.cmd = nil
 		return err
 	}
-	p.out = bufio.NewScanner(out)
-	p.out.Buffer(nil, maxAnswer)
+	p.stdout = bufio.NewScanner(out)
+	p.stdout.Buffer(nil, maxAnswer)
 	var ready struct{ Version string }
 	if err := p.request(ctx, readyTimeout, setup, &ready); err != nil {
 		said, _ := os.ReadFile(log.Name())
@@ -109,13 +109,13 @@ func (p *peer) request(ctx context.Context, limit time.Duration, line, into any)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
-	if err := json.NewEncoder(p.in).Encode(line); err != nil {
+	if err := json.NewEncoder(p.stdin).Encode(line); err != nil {
 		return err
 	}
-	if !p.out.Scan() {
-		return errors.Join(errors.New("no response"), p.out.Err(), ctx.Err())
+	if !p.stdout.Scan() {
+		return errors.Join(errors.New("no response"), p.stdout.Err(), ctx.Err())
 	}
-	return json.Unmarshal(p.out.Bytes(), into)
+	return json.Unmarshal(p.stdout.Bytes(), into)
 }
 
 // visit measures one launch.
@@ -142,7 +142,7 @@ func (p *peer) stop() {
 		return
 	}
 	left := descendants(p.cmd.Process.Pid) // those of an ended process cannot be found
-	_ = p.in.Close()
+	_ = p.stdin.Close()
 	ended := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Kill() })
 	_ = p.cmd.Wait()
 	ended.Stop()

@@ -59,14 +59,16 @@ func (b *bench) relay(ctx context.Context) (rows []benchresult.Row, err error) {
 	for _, m := range []struct {
 		what, unit string
 		least      float64
-		measure    func(ctx context.Context, at socket) (float64, error)
+		measure    func(ctx context.Context, target socket) (float64, error)
 	}{
-		{"evaluate, 16 clients", "1/s", 0.95, func(ctx context.Context, at socket) (float64, error) { return roundTrips(ctx, at, 16, evaluate) }},
+		{"evaluate, 16 clients", "1/s", 0.95, func(ctx context.Context, target socket) (float64, error) {
+			return roundTrips(ctx, target, 16, evaluate)
+		}},
 		{"results of 8 MiB, 1 client", "MB/s", 0.98, throughput},
-		{"Browser.getVersion, 1 client", "1/s", 0.6, func(ctx context.Context, at socket) (float64, error) { return roundTrips(ctx, at, 1, ping) }},
+		{"Browser.getVersion, 1 client", "1/s", 0.6, func(ctx context.Context, target socket) (float64, error) { return roundTrips(ctx, target, 1, ping) }},
 	} {
-		side := func(at socket) benchresult.Side[float64] {
-			return func(ctx context.Context) (float64, error) { return m.measure(ctx, at) }
+		side := func(target socket) benchresult.Side[float64] {
+			return func(ctx context.Context) (float64, error) { return m.measure(ctx, target) }
 		}
 		all, err := benchresult.Interleave(ctx, b.rounds, side(through), side(direct), side(forwarded))
 		if err != nil {
@@ -154,14 +156,14 @@ func evaluate(ctx context.Context, c *client) error {
 }
 
 // roundTrips returns the answers per second that the clients get in total.
-func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Context, *client) error) (float64, error) {
+func roundTrips(ctx context.Context, target socket, clients int, ask func(context.Context, *client) error) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var made atomic.Int64
+	var answers atomic.Int64
 	failures := make(chan error, clients)
 	all := make([]*client, clients)
 	for i := range all {
-		c, err := dial(ctx, at.address, at.connect)
+		c, err := dial(ctx, target.address, target.connect)
 		if err != nil {
 			return 0, err
 		}
@@ -180,21 +182,21 @@ func roundTrips(ctx context.Context, at socket, clients int, ask func(context.Co
 					failures <- err
 					return
 				}
-				made.Add(1)
+				answers.Add(1)
 			}
 		})
 	}
 	running.Wait()
 	took := time.Since(began).Seconds()
 	close(failures)
-	return float64(made.Load()) / took, <-failures
+	return float64(answers.Load()) / took, <-failures
 }
 
 // throughput returns the megabytes per second of large results for one client.
-func throughput(ctx context.Context, at socket) (float64, error) {
+func throughput(ctx context.Context, target socket) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := dial(ctx, at.address, at.connect)
+	c, err := dial(ctx, target.address, target.connect)
 	if err != nil {
 		return 0, err
 	}

@@ -119,11 +119,11 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		}
 	}
 	for _, r := range []struct {
-		what, to string
-		ours     []visit
-		figure   func(visit) float64
-		most     float64
-		best     bool // compare with the fastest tool only
+		what, milestone string
+		ours            []visit
+		figure          func(visit) float64
+		most            float64
+		best            bool // compare with the fastest tool only
 	}{
 		{"warm launch", "the first CDP answer", ours.warm, answered, 0.1, true},
 		{"warm launch", "a loaded page", ours.warm, loaded, 0.3, true},
@@ -135,7 +135,7 @@ func rows(ours launches, peers []*peer, measured [][]visit, missing []*peer) (al
 		var beside []benchresult.Row
 		for i, p := range peers {
 			beside = append(beside, benchresult.Row{
-				What: r.what + " to " + r.to, Unit: "ms", Ours: benchresult.Median(r.ours, r.figure),
+				What: r.what + " to " + r.milestone, Unit: "ms", Ours: benchresult.Median(r.ours, r.figure),
 				Other: benchresult.Median(measured[i], r.figure), Than: p.name,
 			})
 		}

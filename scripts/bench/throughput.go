@@ -68,13 +68,13 @@ func runThroughput(ctx context.Context, o options) (err error) {
 
 // sessions measures back-to-back sessions of one and of several clients.
 func (t *throughputBench) sessions(ctx context.Context) ([]benchresult.Row, error) {
-	one, many := map[*side][]loadResult{}, map[*side][]loadResult{}
+	single, many := map[*side][]loadResult{}, map[*side][]loadResult{}
 	for round := range t.rounds {
 		for i, s := range t.selected() {
 			if round%2 == 1 {
 				s = t.selected()[len(t.selected())-1-i]
 			}
-			for clients, results := range map[int]map[*side][]loadResult{1: one, manyClients: many} {
+			for clients, results := range map[int]map[*side][]loadResult{1: single, manyClients: many} {
 				result, err := t.measure(ctx, s, loop(clients, t.seconds))
 				if err != nil {
 					return nil, err
@@ -89,25 +89,25 @@ func (t *throughputBench) sessions(ctx context.Context) ([]benchresult.Row, erro
 	var rows []benchresult.Row
 	for _, m := range []struct {
 		what, unit string
-		of         map[*side][]loadResult
+		results    map[*side][]loadResult
 		figure     func(loadResult) float64
 		targets    bool
 	}{
-		{"sessions, 1 client", "1/min", one, loadResult.perMinute, false},
+		{"sessions, 1 client", "1/min", single, loadResult.perMinute, false},
 		{fmt.Sprintf("sessions, %d clients", manyClients), "1/min", many, loadResult.perMinute, true},
-		{"CPU of a session, 1 client", "s", one, loadResult.cpuSeconds, false},
+		{"CPU of a session, 1 client", "s", single, loadResult.cpuSeconds, false},
 		{fmt.Sprintf("CPU of a session, %d clients", manyClients), "s", many, loadResult.cpuSeconds, false},
-		{"first answer, 1 client", "ms", one, loadResult.firstAnswer, false},
+		{"first answer, 1 client", "ms", single, loadResult.firstAnswer, false},
 		{"launches with a warm browser, 4 clients", "%", many, loadResult.warmShare, false},
 	} {
-		rows = append(rows, t.compare(m.what, m.unit, m.of, m.figure, m.targets)...)
+		rows = append(rows, t.compare(m.what, m.unit, m.results, m.figure, m.targets)...)
 	}
 	return rows, nil
 }
 
 // compare returns a row for each side of the worker and each side that it is compared
 // with.
-func (t *throughputBench) compare(what, unit string, of map[*side][]loadResult, figure func(loadResult) float64, targets bool) (rows []benchresult.Row) {
+func (t *throughputBench) compare(what, unit string, results map[*side][]loadResult, figure func(loadResult) float64, targets bool) (rows []benchresult.Row) {
 	for _, ours := range t.selected() {
 		for i, than := range ours.comparedWith {
 			if !slices.Contains(t.selected(), than) {
@@ -115,7 +115,7 @@ func (t *throughputBench) compare(what, unit string, of map[*side][]loadResult, 
 			}
 			row := benchresult.Row{
 				What: what + ": " + ours.name, Unit: unit,
-				Ours: benchresult.Median(of[ours], figure), Other: benchresult.Median(of[than], figure), Than: than.name,
+				Ours: benchresult.Median(results[ours], figure), Other: benchresult.Median(results[than], figure), Than: than.name,
 			}
 			if targets && i == 0 && ours.ratio > 0 {
 				row.Target = benchresult.AtLeast(ours.ratio)

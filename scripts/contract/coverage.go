@@ -22,7 +22,7 @@ import (
 // seen compares the responses that all stages and tests have observed with the
 // documented ones: each status of each operation must be observed at least once,
 // and no other status.
-func (h *testEnvironment) seen(ctx context.Context) (string, error) {
+func (h *testEnvironment) coverage(ctx context.Context) (string, error) {
 	docs, err := loadDocuments(ctx, h.openapi)
 	if err != nil {
 		return "", err
@@ -74,14 +74,14 @@ type comparison map[contracttest.Observation]coverageStatus
 
 func compare(documented []contracttest.Observation, observed map[contracttest.Observation]bool) comparison {
 	c := comparison{}
-	for _, one := range documented {
-		c[one] = notCovered
+	for _, observation := range documented {
+		c[observation] = notCovered
 	}
-	for one := range observed {
-		if _, ok := c[one]; ok {
-			c[one] = covered
-		} else if one.Status != http.StatusRequestHeaderFieldsTooLarge { // the server refuses long headers and queries of any operation
-			c[one] = undocumented
+	for observation := range observed {
+		if _, ok := c[observation]; ok {
+			c[observation] = covered
+		} else if observation.Status != http.StatusRequestHeaderFieldsTooLarge { // the server refuses long headers and queries of any operation
+			c[observation] = undocumented
 		}
 	}
 	return c
@@ -89,8 +89,8 @@ func compare(documented []contracttest.Observation, observed map[contracttest.Ob
 
 func (c comparison) count(m coverageStatus) int {
 	n := 0
-	for _, one := range c {
-		if one == m {
+	for _, status := range c {
+		if status == m {
 			n++
 		}
 	}
@@ -99,8 +99,8 @@ func (c comparison) count(m coverageStatus) int {
 
 func (c comparison) operations() int {
 	names := map[string]bool{}
-	for one := range c {
-		names[one.Surface+" "+one.OperationID] = true
+	for observation := range c {
+		names[observation.Surface+" "+observation.OperationID] = true
 	}
 	return len(names)
 }
@@ -116,9 +116,9 @@ func (c comparison) gaps() []string {
 	var lines []string
 	for group := range byOperation(c.sorted()) {
 		var wrong []string
-		for _, one := range group {
-			if c[one] != covered {
-				wrong = append(wrong, fmt.Sprintf("%d %s", one.Status, strings.ToLower(string(c[one]))))
+		for _, observation := range group {
+			if c[observation] != covered {
+				wrong = append(wrong, fmt.Sprintf("%d %s", observation.Status, strings.ToLower(string(c[observation]))))
 			}
 		}
 		if len(wrong) > 0 {
@@ -134,8 +134,8 @@ func (c comparison) table() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for group := range byOperation(c.sorted()) {
 		_, _ = fmt.Fprintf(w, "%s\t%s", group[0].Surface, group[0].OperationID)
-		for _, one := range group {
-			_, _ = fmt.Fprintf(w, "\t%d %s", one.Status, c[one])
+		for _, observation := range group {
+			_, _ = fmt.Fprintf(w, "\t%d %s", observation.Status, c[observation])
 		}
 		_, _ = fmt.Fprintln(w)
 	}

@@ -139,8 +139,8 @@ func (p *exampleRunner) credential(e exampleRequest) map[string]string {
 	return nil
 }
 
-func bearer(one *user) map[string]string {
-	return map[string]string{"Authorization": "Bearer " + one.Token}
+func bearer(user *user) map[string]string {
+	return map[string]string{"Authorization": "Bearer " + user.Token}
 }
 
 // request returns the request of the example with the replacements.

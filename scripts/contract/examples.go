@@ -25,14 +25,14 @@ var skippedExamples = map[string]string{
 func (h *testEnvironment) examples(ctx context.Context) (string, error) {
 	wrong := slices.Concat(invalidExamples("cloud", h.documents.cloud.T()), invalidExamples("worker", h.documents.worker.T()))
 	var problems []error
-	for _, one := range wrong {
-		problems = append(problems, errors.New(one))
+	for _, text := range wrong {
+		problems = append(problems, errors.New(text))
 	}
 	p := newExampleRunner(h)
 	all := append(exampleRequests("cloud", h.documents.cloud.T()), exampleRequests("worker", h.documents.worker.T())...)
 	sent, left := 0, 0
-	for _, one := range all {
-		id := one.operation.OperationID
+	for _, request := range all {
+		id := request.operation.OperationID
 		if h.only != "" && h.only != id {
 			continue
 		}
@@ -41,15 +41,15 @@ func (h *testEnvironment) examples(ctx context.Context) (string, error) {
 			continue
 		}
 		sent++
-		if err := p.run(ctx, one); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", one, err))
+		if err := p.run(ctx, request); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", request, err))
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
 	for id := range skippedExamples {
-		if !slices.ContainsFunc(all, func(one exampleRequest) bool { return one.operation.OperationID == id }) {
+		if !slices.ContainsFunc(all, func(request exampleRequest) bool { return request.operation.OperationID == id }) {
 			problems = append(problems, fmt.Errorf("%s is in skippedExamples, but is not an operation", id))
 		}
 	}
@@ -80,14 +80,14 @@ func exampleRequests(surface string, spec *openapi3.T) []exampleRequest {
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		operations := paths[path].Operations()
 		for _, method := range slices.Sorted(maps.Keys(operations)) {
-			one := exampleRequest{surface: surface, method: method, path: path, item: paths[path], operation: operations[method], spec: spec}
-			bodies := bodiesOf(one.operation)
+			request := exampleRequest{surface: surface, method: method, path: path, item: paths[path], operation: operations[method], spec: spec}
+			bodies := bodiesOf(request.operation)
 			if len(bodies) == 0 {
-				all = append(all, one)
+				all = append(all, request)
 			}
 			for _, name := range slices.Sorted(maps.Keys(bodies)) {
-				one.name, one.body = name, bodies[name]
-				all = append(all, one)
+				request.name, request.body = name, bodies[name]
+				all = append(all, request)
 			}
 		}
 	}

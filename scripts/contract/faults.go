@@ -190,8 +190,8 @@ func (h *testEnvironment) runWithFault(ctx context.Context, f fault) (report str
 			return "", err
 		}
 	}
-	at := slices.IndexFunc(stages(), func(s stage) bool { return s.name == f.stage })
-	_, stageErr := stages()[at].run(g, ctx)
+	index := slices.IndexFunc(stages(), func(s stage) bool { return s.name == f.stage })
+	_, stageErr := stages()[index].run(g, ctx)
 	_, violations := g.proxies.takeFindings(g.outputDir, f.stage)
 	if stageErr == nil && violations == nil || ctx.Err() != nil {
 		return "", ctx.Err()

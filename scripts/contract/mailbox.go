@@ -27,17 +27,17 @@ const (
 
 // token waits for a mail to the address with a link to the page, and returns the
 // token of the link.
-func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
+func (m mailbox) token(ctx context.Context, address, page string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
 	for {
-		token, err := m.find(to, page)
+		token, err := m.find(address, page)
 		if token != "" || err != nil {
 			return token, err
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail to %s with a link to %s: %w", to, page, ctx.Err())
+			return "", fmt.Errorf("no mail to %s with a link to %s: %w", address, page, ctx.Err())
 		case <-time.After(mailInterval):
 		}
 	}
@@ -46,7 +46,7 @@ func (m mailbox) token(ctx context.Context, to, page string) (string, error) {
 var mailToken = regexp.MustCompile(`token=([A-Za-z0-9_-]+)`)
 
 // find searches the newest mail first. The file names start with the time.
-func (m mailbox) find(to, page string) (string, error) {
+func (m mailbox) find(address, page string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(m.dir, "*.eml"))
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (m mailbox) find(to, page string) (string, error) {
 			return "", err
 		}
 		mail := string(text)
-		if !strings.Contains(mail, "\r\nTo: "+to+"\r\n") || !strings.Contains(mail, page) {
+		if !strings.Contains(mail, "\r\nTo: "+address+"\r\n") || !strings.Contains(mail, page) {
 			continue
 		}
 		if found := mailToken.FindStringSubmatch(mail); found != nil {

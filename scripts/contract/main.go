@@ -45,7 +45,7 @@ func stages() []stage {
 		{name: "schemathesis", run: (*testEnvironment).schemathesis, live: true},
 		{name: "sdks", run: (*testEnvironment).sdks, live: true},
 		{name: "tests", run: (*testEnvironment).tests},
-		{name: "seen", run: (*testEnvironment).seen},
+		{name: "seen", run: (*testEnvironment).coverage},
 		{name: "faults", run: (*testEnvironment).faults, live: true},
 	}
 }
@@ -93,15 +93,15 @@ func choose(all []stage, names string) ([]stage, error) {
 		return all, nil
 	}
 	var chosen []stage
-	wanted := strings.Split(names, ",")
+	selection := strings.Split(names, ",")
 	for _, s := range all {
-		if slices.Contains(wanted, s.name) {
+		if slices.Contains(selection, s.name) {
 			chosen = append(chosen, s)
-			wanted = slices.DeleteFunc(wanted, func(name string) bool { return name == s.name })
+			selection = slices.DeleteFunc(selection, func(name string) bool { return name == s.name })
 		}
 	}
-	if len(wanted) > 0 {
-		return nil, fmt.Errorf("unknown stage: %s", strings.Join(wanted, ", "))
+	if len(selection) > 0 {
+		return nil, fmt.Errorf("unknown stage: %s", strings.Join(selection, ", "))
 	}
 	return chosen, nil
 }

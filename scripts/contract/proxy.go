@@ -151,8 +151,8 @@ func summarizeReports(reports []string, most int) string {
 	for _, report := range reports {
 		head, rest, _ := strings.Cut(report, "\n")
 		finding, _, _ := strings.Cut(rest, "\n")
-		if at := strings.IndexByte(head, '('); at >= 0 {
-			head = head[at:]
+		if index := strings.IndexByte(head, '('); index >= 0 {
+			head = head[index:]
 		}
 		kind := head + strings.TrimRight(" "+strings.TrimSpace(finding), " ")
 		if count[kind]++; count[kind] == 1 {

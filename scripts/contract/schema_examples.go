@@ -22,9 +22,9 @@ type schemaExample struct {
 // invalidExamples lists the examples that do not match their schemas.
 func invalidExamples(surface string, spec *openapi3.T) []string {
 	var wrong []string
-	for _, one := range schemaExamples(surface, spec) {
-		for _, violation := range contracttest.Violations(one.schema, one.value, one.options...) {
-			wrong = append(wrong, fmt.Sprintf("%s: the example does not match the schema: %s", one.where, violation))
+	for _, example := range schemaExamples(surface, spec) {
+		for _, violation := range contracttest.Violations(example.schema, example.value, example.options...) {
+			wrong = append(wrong, fmt.Sprintf("%s: the example does not match the schema: %s", example.where, violation))
 		}
 	}
 	return wrong

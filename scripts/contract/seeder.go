@@ -83,20 +83,20 @@ func requireSuccess[A answer](a A, err error) (A, error) {
 
 // newUser signs up a new user.
 func (p *seeder) newUser(ctx context.Context, name string) (*user, error) {
-	one := &user{Email: strings.ToLower(name + "." + rand.Text()[:10] + "@example.com"), Password: rand.Text()}
+	user := &user{Email: strings.ToLower(name + "." + rand.Text()[:10] + "@example.com"), Password: rand.Text()}
 	anonymous, err := p.cloud("", "")
 	if err != nil {
 		return nil, err
 	}
-	user, err := requireSuccess(anonymous.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
-		Email: openapi_types.Email(one.Email), Password: &one.Password, Name: name,
+	response, err := requireSuccess(anonymous.SignUpWithResponse(ctx, cloudapi.SignUpRequest{
+		Email: openapi_types.Email(user.Email), Password: &user.Password, Name: name,
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("sign up: %w", err)
 	}
-	one.Token, one.UserID = user.JSON201.Data.Token, user.JSON201.Data.User.Id
-	one.api, err = p.cloud("Authorization", "Bearer "+one.Token)
-	return one, err
+	user.Token, user.UserID = response.JSON201.Data.Token, response.JSON201.Data.User.Id
+	user.api, err = p.cloud("Authorization", "Bearer "+user.Token)
+	return user, err
 }
 
 // newTenant creates an organization of a user, activates it and subscribes it to a
@@ -121,31 +121,31 @@ func (p *seeder) newTenant(ctx context.Context, owner *user, name, plan string) 
 }
 
 func (p *seeder) newKey(ctx context.Context, owner *user, organization uuid.UUID) (key string, id uuid.UUID, err error) {
-	made, err := requireSuccess(owner.api.CreateApiKeyWithResponse(ctx, organization, cloudapi.CreateApiKeyRequest{Name: "fleet"}))
+	response, err := requireSuccess(owner.api.CreateApiKeyWithResponse(ctx, organization, cloudapi.CreateApiKeyRequest{Name: "fleet"}))
 	if err != nil {
 		return "", id, fmt.Errorf("create a key: %w", err)
 	}
-	return made.JSON201.Data.Key, made.JSON201.Data.ApiKey.Id, nil
+	return response.JSON201.Data.Key, response.JSON201.Data.ApiKey.Id, nil
 }
 
 // newProfile creates a profile in the user's active organization.
 func (p *seeder) newProfile(ctx context.Context, owner *user, browserVersion int32) (uuid.UUID, error) {
-	made, err := requireSuccess(owner.api.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{
+	response, err := requireSuccess(owner.api.CreateProfileWithResponse(ctx, cloudapi.CreateProfileRequest{
 		Name: "Checkout", BrowserVersion: browserVersion,
 	}))
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("create a profile: %w", err)
 	}
-	return made.JSON201.Data.Id, nil
+	return response.JSON201.Data.Id, nil
 }
 
 // verify verifies a user's address with the sign-up mail.
-func (p *seeder) verify(ctx context.Context, one *user) error {
-	token, err := p.mail.token(ctx, one.Email, verifyPage)
+func (p *seeder) verify(ctx context.Context, user *user) error {
+	token, err := p.mail.token(ctx, user.Email, verifyPage)
 	if err != nil {
 		return err
 	}
-	_, err = requireSuccess(one.api.VerifyEmailWithResponse(ctx, cloudapi.VerifyEmailRequest{Token: &token}))
+	_, err = requireSuccess(user.api.VerifyEmailWithResponse(ctx, cloudapi.VerifyEmailRequest{Token: &token}))
 	return err
 }
 
@@ -180,32 +180,32 @@ func (p *seeder) newMember(ctx context.Context, owner *user, organization uuid.U
 }
 
 // newSession reports a running session, as a worker of the organization would.
-func (p *seeder) newSession(ctx context.Context, of tenant, browserVersion int32) (cloudapi.StartSessionRequest, error) {
+func (p *seeder) newSession(ctx context.Context, tenant tenant, browserVersion int32) (cloudapi.StartSessionRequest, error) {
 	report := cloudapi.StartSessionRequest{
 		MachineId: "worker-" + strings.ToLower(rand.Text()[:8]), BootId: uuid.New(), SessionId: uuid.New(),
 		LaunchId: uuid.New(), Seq: 1, BrowserVersion: browserVersion, StartedAt: time.Now().UTC(),
 	}
-	slot, err := p.newSlot(ctx, of, report)
+	slot, err := p.newSlot(ctx, tenant, report)
 	if err != nil {
 		return report, err
 	}
 	report.SlotId = &slot
-	license, err := p.cloud("X-API-Key", of.OrganizationKey)
+	license, err := p.cloud("X-API-Key", tenant.OrganizationKey)
 	if err != nil {
 		return report, err
 	}
-	_, err = requireSuccess(license.StartProfileSessionWithResponse(ctx, of.ProfileID, report))
+	_, err = requireSuccess(license.StartProfileSessionWithResponse(ctx, tenant.ProfileID, report))
 	return report, err
 }
 
 // newSlot reserves a slot for a session that is reported later.
-func (p *seeder) newSlot(ctx context.Context, of tenant, report cloudapi.StartSessionRequest) (uuid.UUID, error) {
-	license, err := p.cloud("X-API-Key", of.OrganizationKey)
+func (p *seeder) newSlot(ctx context.Context, tenant tenant, report cloudapi.StartSessionRequest) (uuid.UUID, error) {
+	license, err := p.cloud("X-API-Key", tenant.OrganizationKey)
 	if err != nil {
 		return uuid.Nil, err
 	}
 	granted, err := requireSuccess(license.AuthorizeLaunchWithResponse(ctx, cloudapi.AuthorizeRequest{
-		MachineId: report.MachineId, BootId: report.BootId, SessionId: report.SessionId, ProfileId: &of.ProfileID,
+		MachineId: report.MachineId, BootId: report.BootId, SessionId: report.SessionId, ProfileId: &tenant.ProfileID,
 	}))
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("authorize a launch: %w", err)

@@ -27,14 +27,14 @@ func (p *exampleRunner) setups() map[string]func(context.Context) (exampleSetup,
 func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampleSetup, error) {
 	mailed := func(page string, ask func(context.Context, *user) error) func(context.Context) (exampleSetup, error) {
 		return func(ctx context.Context) (exampleSetup, error) {
-			one, err := p.newUser(ctx, "Ada")
+			user, err := p.newUser(ctx, "Ada")
 			if err != nil {
 				return exampleSetup{}, err
 			}
-			if err := ask(ctx, one); err != nil {
+			if err := ask(ctx, user); err != nil {
 				return exampleSetup{}, err
 			}
-			token, err := p.mail.token(ctx, one.Email, page)
+			token, err := p.mail.token(ctx, user.Email, page)
 			return exampleSetup{body: map[string]any{"token": token}}, err
 		}
 	}
@@ -46,11 +46,11 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 			return exampleSetup{body: map[string]any{"email": p.seed.Owner.Email, "password": p.seed.Owner.Password}}, nil
 		},
 		"signInWithLink": func(ctx context.Context) (exampleSetup, error) {
-			one, err := p.newUser(ctx, "Ada")
+			user, err := p.newUser(ctx, "Ada")
 			if err != nil {
 				return exampleSetup{}, err
 			}
-			link, err := requireSuccess(one.api.CreateSignInLinkWithResponse(ctx))
+			link, err := requireSuccess(user.api.CreateSignInLinkWithResponse(ctx))
 			if err != nil {
 				return exampleSetup{}, err
 			}
@@ -63,48 +63,48 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 		"signOutEverywhere":     p.newUserSetup,
 		"sendVerificationEmail": p.newUserSetup,
 		"changePassword": func(ctx context.Context) (exampleSetup, error) {
-			one, err := p.newUser(ctx, "Ada")
+			user, err := p.newUser(ctx, "Ada")
 			if err != nil {
 				return exampleSetup{}, err
 			}
-			return exampleSetup{header: bearer(one), body: map[string]any{"currentPassword": one.Password}}, nil
+			return exampleSetup{header: bearer(user), body: map[string]any{"currentPassword": user.Password}}, nil
 		},
 		"verifyEmail":   mailed(verifyPage, func(context.Context, *user) error { return nil }),
 		"resetPassword": mailed(resetPage, p.requestPasswordReset),
 		"endAuthSession": func(ctx context.Context) (exampleSetup, error) {
-			id, one, err := p.secondSession(ctx)
-			return exampleSetup{header: bearer(one), path: map[string]string{"sessionId": id}}, err
+			id, user, err := p.secondSession(ctx)
+			return exampleSetup{header: bearer(user), path: map[string]string{"sessionId": id}}, err
 		},
 	}
 }
 
 // newUserSetup is a setup with a new user without an organization.
 func (p *exampleRunner) newUserSetup(ctx context.Context) (exampleSetup, error) {
-	one, err := p.newUser(ctx, "Ada")
+	user, err := p.newUser(ctx, "Ada")
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	return exampleSetup{header: bearer(one)}, nil
+	return exampleSetup{header: bearer(user)}, nil
 }
 
-func (p *exampleRunner) requestPasswordReset(ctx context.Context, one *user) error {
-	_, err := requireSuccess(one.api.RequestPasswordResetWithResponse(ctx, cloudapi.ForgotPasswordRequest{Email: openapi_types.Email(one.Email)}))
+func (p *exampleRunner) requestPasswordReset(ctx context.Context, user *user) error {
+	_, err := requireSuccess(user.api.RequestPasswordResetWithResponse(ctx, cloudapi.ForgotPasswordRequest{Email: openapi_types.Email(user.Email)}))
 	return err
 }
 
 // secondSession creates a second session of a new user, and uses its id.
-func (p *exampleRunner) secondSession(ctx context.Context) (id string, one *user, err error) {
-	if one, err = p.newUser(ctx, "Ada"); err != nil {
-		return "", one, err
+func (p *exampleRunner) secondSession(ctx context.Context) (id string, user *user, err error) {
+	if user, err = p.newUser(ctx, "Ada"); err != nil {
+		return "", user, err
 	}
-	if _, err := requireSuccess(one.api.SignInWithResponse(ctx, cloudapi.SignInRequest{Email: openapi_types.Email(one.Email), Password: &one.Password})); err != nil {
-		return "", one, err
+	if _, err := requireSuccess(user.api.SignInWithResponse(ctx, cloudapi.SignInRequest{Email: openapi_types.Email(user.Email), Password: &user.Password})); err != nil {
+		return "", user, err
 	}
-	listed, err := requireSuccess(one.api.ListAuthSessionsWithResponse(ctx, &cloudapi.ListAuthSessionsParams{}))
+	listed, err := requireSuccess(user.api.ListAuthSessionsWithResponse(ctx, &cloudapi.ListAuthSessionsParams{}))
 	if err != nil {
-		return "", one, err
+		return "", user, err
 	}
-	return listed.JSON200.Data.Items[0].Id.String(), one, nil
+	return listed.JSON200.Data.Items[0].Id.String(), user, nil
 }
 
 // licenseSetups are the setups of the operations for workers.
@@ -120,12 +120,12 @@ func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampl
 		},
 		"startProfileSession": p.startSetup,
 		"openProfileData": func(ctx context.Context) (exampleSetup, error) {
-			of, s, err := p.newDataSession(ctx)
-			return exampleSetup{path: map[string]string{"profileId": of.ProfileID.String()}, body: map[string]any{"sessionId": s.SessionId, "machineId": s.MachineId}}, err
+			tenant, s, err := p.newDataSession(ctx)
+			return exampleSetup{path: map[string]string{"profileId": tenant.ProfileID.String()}, body: map[string]any{"sessionId": s.SessionId, "machineId": s.MachineId}}, err
 		},
 		"addProfileDataVersion": func(ctx context.Context) (exampleSetup, error) {
-			of, version, err := p.newDataVersion(ctx, false)
-			return exampleSetup{path: map[string]string{"profileId": of.ProfileID.String()}, body: map[string]any{
+			tenant, version, err := p.newDataVersion(ctx, false)
+			return exampleSetup{path: map[string]string{"profileId": tenant.ProfileID.String()}, body: map[string]any{
 				"id": version.Id, "sessionId": version.SessionId, "machineId": version.MachineId,
 			}}, err
 		},

@@ -33,11 +33,11 @@ func (p *exampleRunner) newExtension(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	made, err := requireSuccess(worker.CreateExtensionWithBodyWithResponse(ctx, "application/octet-stream", bytes.NewReader(content)))
+	response, err := requireSuccess(worker.CreateExtensionWithBodyWithResponse(ctx, "application/octet-stream", bytes.NewReader(content)))
 	if err != nil {
 		return "", fmt.Errorf("store an extension: %w", err)
 	}
-	return made.JSON201.Data.Id, nil
+	return response.JSON201.Data.Id, nil
 }
 
 // extensionSetup is a setup with a new extension.

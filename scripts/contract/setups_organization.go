@@ -66,8 +66,8 @@ func (p *exampleRunner) newCustomer(ctx context.Context, plan string) (*user, ex
 	if err != nil {
 		return nil, exampleSetup{}, err
 	}
-	of, err := p.newTenant(ctx, owner, "Customers", plan)
-	return owner, exampleSetup{header: bearer(owner), path: map[string]string{"organizationId": of.OrganizationID.String()}}, err
+	tenant, err := p.newTenant(ctx, owner, "Customers", plan)
+	return owner, exampleSetup{header: bearer(owner), path: map[string]string{"organizationId": tenant.OrganizationID.String()}}, err
 }
 
 func (p *exampleRunner) deleteOrganizationSetup(ctx context.Context) (exampleSetup, error) {
@@ -98,22 +98,22 @@ func (p *exampleRunner) memberSetup(ctx context.Context) (exampleSetup, error) {
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	for _, one := range listed.JSON200.Data.Items {
-		if string(one.Email) == member.Email {
-			return exampleSetup{path: map[string]string{"memberId": one.Id.String()}}, nil
+	for _, item := range listed.JSON200.Data.Items {
+		if string(item.Email) == member.Email {
+			return exampleSetup{path: map[string]string{"memberId": item.Id.String()}}, nil
 		}
 	}
 	return exampleSetup{}, errNotListed
 }
 
 func (p *exampleRunner) invitationSetup(ctx context.Context) (exampleSetup, error) {
-	made, err := requireSuccess(p.seed.Owner.api.InviteMemberWithResponse(ctx, p.seed.OrganizationID, cloudapi.InviteMemberRequest{
+	response, err := requireSuccess(p.seed.Owner.api.InviteMemberWithResponse(ctx, p.seed.OrganizationID, cloudapi.InviteMemberRequest{
 		Email: openapi_types.Email(strings.ToLower(rand.Text()) + "@example.com"), Role: "member",
 	}))
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	return exampleSetup{path: map[string]string{"invitationId": made.JSON201.Data.Id.String()}}, nil
+	return exampleSetup{path: map[string]string{"invitationId": response.JSON201.Data.Id.String()}}, nil
 }
 
 func (p *exampleRunner) acceptSetup(ctx context.Context) (exampleSetup, error) {

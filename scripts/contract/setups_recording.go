@@ -21,7 +21,7 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	made, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
+	response, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
 		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{
 			Record: &sharedapi.RecordedParts{"video", "events", "frames"}, StartUrls: &[]string{"about:blank"},
 		},
@@ -29,13 +29,13 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	id := made.JSON201.Data.Id
+	id := response.JSON201.Data.Id
 	for end := time.Now().Add(recordingTimeout); time.Now().Before(end); time.Sleep(time.Second) { // for a picture
 		now, err := requireSuccess(worker.GetBrowserSessionWithResponse(ctx, id))
 		if err != nil {
 			return exampleSetup{}, err
 		}
-		if of := now.JSON200.Data.Recording; of != nil && of.State != workerapi.RecordingStateRecording {
+		if recording := now.JSON200.Data.Recording; recording != nil && recording.State != workerapi.RecordingStateRecording {
 			return exampleSetup{path: map[string]string{"sessionId": id.String()}}, nil
 		}
 		if time.Until(end) > recordingTimeout-2*time.Second {

@@ -27,13 +27,13 @@ func (p *exampleRunner) newLaunch(ctx context.Context, headless bool) (*launched
 	if err != nil {
 		return nil, err
 	}
-	made, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
+	response, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
 		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{Headless: &headless},
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("launch a browser: %w", err)
 	}
-	session := made.JSON201.Data
+	session := response.JSON201.Data
 	address, err := url.Parse(*session.WebSocketDebuggerUrl)
 	if err != nil {
 		return nil, err
@@ -194,11 +194,11 @@ func (p *exampleRunner) endOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range running.JSON200.Data.Items {
-		if p.launch != nil && one.Id == uuid.MustParse(p.launch.session) {
+	for _, session := range running.JSON200.Data.Items {
+		if p.launch != nil && session.Id == uuid.MustParse(p.launch.session) {
 			continue
 		}
-		if _, err := requireSuccess(worker.KillBrowserSessionWithResponse(ctx, one.Id)); err != nil {
+		if _, err := requireSuccess(worker.KillBrowserSessionWithResponse(ctx, session.Id)); err != nil {
 			return err
 		}
 	}

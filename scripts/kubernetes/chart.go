@@ -102,12 +102,12 @@ func checkChart(ctx context.Context, base string) error {
 		}
 	}
 	for module, files := range definitions {
-		from, err := moduleDir(ctx, module)
+		source, err := moduleDir(ctx, module)
 		if err != nil {
 			return err
 		}
 		for _, name := range files {
-			content, err := os.ReadFile(filepath.Join(from, name))
+			content, err := os.ReadFile(filepath.Join(source, name))
 			if err != nil {
 				return err
 			}

@@ -116,8 +116,8 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	return err
 }
 
-func (c *cluster) writeKubeconfig(to, user string) error {
-	return os.WriteFile(to, fmt.Appendf(nil, `apiVersion: v1
+func (c *cluster) writeKubeconfig(path, user string) error {
+	return os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 current-context: local
 clusters: [{name: local, cluster: {server: "https://%s:6443", certificate-authority: %s}}]

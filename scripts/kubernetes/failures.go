@@ -71,7 +71,7 @@ func (p *proof) watchAvailable(ctx context.Context, objects ...string) func() ma
 				if text != "" {
 					_, _ = fmt.Sscan(text, &count)
 				}
-				if before, seen := fewest[object]; !seen || count < before {
+				if before, found := fewest[object]; !found || count < before {
 					fewest[object] = count
 				}
 			}

@@ -130,7 +130,7 @@ func buildImages(ctx context.Context, base string) error {
 }
 
 // bootstrapDebian writes a Debian tree with debianPackages, from the package sources of this machine.
-func bootstrapDebian(ctx context.Context, to string) error {
+func bootstrapDebian(ctx context.Context, path string) error {
 	logf("unpacking a Debian with %s", strings.Join(debianPackages, ", "))
 	sources, err := filepath.Glob("/etc/apt/sources.list.d/*.sources")
 	if err != nil {
@@ -157,12 +157,12 @@ func bootstrapDebian(ctx context.Context, to string) error {
 			args = append(args, "--aptopt="+setting)
 		}
 	}
-	part := to + ".part.tar"
+	part := path + ".part.tar"
 	args = append(append(args, strings.TrimSpace(release), part), append(lists, sources...)...)
 	if _, err := output(ctx, "mmdebstrap", args...); err != nil {
 		return err
 	}
-	return os.Rename(part, to)
+	return os.Rename(part, path)
 }
 
 // postgresDirectory returns the directory of PostgreSQL's programs in the Debian tree.
@@ -181,12 +181,12 @@ func postgresDirectory(debian string) (string, error) {
 }
 
 func eachFile(archive string, do func(*tar.Header, io.Reader) error) error {
-	in, err := os.Open(archive)
+	input, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	for reader := tar.NewReader(in); ; {
+	defer input.Close()
+	for reader := tar.NewReader(input); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -200,7 +200,7 @@ func eachFile(archive string, do func(*tar.Header, io.Reader) error) error {
 	}
 }
 
-func writeLayer(to string, files []file) error {
+func writeLayer(path string, files []file) error {
 	var content bytes.Buffer
 	out := tar.NewWriter(&content)
 	for _, f := range files {
@@ -214,18 +214,18 @@ func writeLayer(to string, files []file) error {
 	if err := out.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(to, content.Bytes(), 0o644)
+	return os.WriteFile(path, content.Bytes(), 0o644)
 }
 
 // writeArchive writes images as `docker save` does. Images share their layers.
-func writeArchive(to string, images []image) error {
+func writeArchive(path string, images []image) error {
 	type entry struct {
 		Config           string
 		RepoTags, Layers []string
 	}
 	var manifest []entry
 	digests := make(map[string]string) // by layer file
-	out, err := os.Create(to)
+	out, err := os.Create(path)
 	if err != nil {
 		return err
 	}
@@ -238,10 +238,10 @@ func writeArchive(to string, images []image) error {
 		_, err := io.Copy(archive, content)
 		return err
 	}
-	for _, one := range images {
+	for _, image := range images {
 		var e entry
 		var ids []string
-		for _, layer := range one.layers {
+		for _, layer := range image.layers {
 			if digests[layer] == "" {
 				if digests[layer], err = addLayer(layer, add); err != nil {
 					return err
@@ -250,13 +250,13 @@ func writeArchive(to string, images []image) error {
 			e.Layers, ids = append(e.Layers, digests[layer]+".tar"), append(ids, "sha256:"+digests[layer])
 		}
 		config, err := json.Marshal(map[string]any{
-			"architecture": runtime.GOARCH, "os": "linux", "config": one.config, "rootfs": map[string]any{"type": "layers", "diff_ids": ids},
+			"architecture": runtime.GOARCH, "os": "linux", "config": image.config, "rootfs": map[string]any{"type": "layers", "diff_ids": ids},
 		})
 		if err != nil {
 			return err
 		}
 		digest := sha256.Sum256(config)
-		e.Config, e.RepoTags = hex.EncodeToString(digest[:])+".json", one.names
+		e.Config, e.RepoTags = hex.EncodeToString(digest[:])+".json", image.names
 		if err := add(e.Config, int64(len(config)), bytes.NewReader(config)); err != nil {
 			return err
 		}
@@ -274,19 +274,19 @@ func writeArchive(to string, images []image) error {
 
 // addLayer adds a layer to an archive and returns its digest.
 func addLayer(path string, add func(name string, size int64, content io.Reader) error) (string, error) {
-	in, err := os.Open(path)
+	input, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer in.Close()
+	defer input.Close()
 	hash := sha256.New()
-	size, err := io.Copy(hash, in)
+	size, err := io.Copy(hash, input)
 	if err != nil {
 		return "", err
 	}
-	if _, err := in.Seek(0, io.SeekStart); err != nil {
+	if _, err := input.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
 	digest := hex.EncodeToString(hash.Sum(nil))
-	return digest, add(digest+".tar", size, in)
+	return digest, add(digest+".tar", size, input)
 }

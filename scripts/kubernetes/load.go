@@ -180,14 +180,14 @@ func (f fleet) open(ctx context.Context, s session, page, roots string) error {
 	if err != nil {
 		return err
 	}
-	var seen struct {
+	var result struct {
 		Title, Value string
 		Screenshot   int
 	}
-	if err := json.Unmarshal([]byte(text), &seen); err != nil {
+	if err := json.Unmarshal([]byte(text), &result); err != nil {
 		return err
 	}
-	if seen.Title != "A page" || seen.Value != "text" || seen.Screenshot < 1000 {
+	if result.Title != "A page" || result.Value != "text" || result.Screenshot < 1000 {
 		return fmt.Errorf("playwright saw %s", text)
 	}
 	return nil
@@ -214,7 +214,7 @@ func (f fleet) startLoad(ctx context.Context) *load {
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
-			l.running.Go(func() { l.one(ctx, f) })
+			l.running.Go(func() { l.runSession(ctx, f) })
 			select {
 			case <-launching.Done():
 				return
@@ -225,7 +225,7 @@ func (f fleet) startLoad(ctx context.Context) *load {
 	return l
 }
 
-func (l *load) one(ctx context.Context, f fleet) {
+func (l *load) runSession(ctx context.Context, f fleet) {
 	began := time.Now()
 	s, err := f.launch(ctx)
 	if err != nil {

@@ -78,9 +78,9 @@ func buildPrograms(ctx context.Context, base string) error {
 
 func versions(values ...string) []string {
 	var all []string
-	for _, of := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+	for _, path := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, value := range values {
-			all = append(all, of+"."+value)
+			all = append(all, path+"."+value)
 		}
 	}
 	return all
@@ -95,8 +95,8 @@ func moduleVersion(ctx context.Context, module string) (string, error) {
 }
 
 // moduleDir downloads a module and returns its directory.
-func moduleDir(ctx context.Context, of string) (string, error) {
-	text, err := output(ctx, "go", "mod", "download", "-json", of)
+func moduleDir(ctx context.Context, path string) (string, error) {
+	text, err := output(ctx, "go", "mod", "download", "-json", path)
 	if err != nil {
 		return "", err
 	}

@@ -170,11 +170,11 @@ func deletion(ctx context.Context, p *proof) error {
 	sleep(ctx, 30*time.Second)
 	err = h.release(fmt.Sprintf("sessions while %s, which has %d of them, is deleted, released after 30 s", name, h.workers[name]))
 	pod := <-end
-	logf("%s ended %.0f s after its deletion with the exit code %d; its grace period is %.0f s", name, pod.at.Sub(began).Seconds(), pod.code, workerGrace.Seconds())
+	logf("%s ended %.0f s after its deletion with the exit code %d; its grace period is %.0f s", name, pod.time.Sub(began).Seconds(), pod.code, workerGrace.Seconds())
 	switch {
 	case h.workers[name] == 0:
 		err = errors.Join(err, fmt.Errorf("%s had no session", name))
-	case pod.err != nil || pod.code != 0 || pod.at.Sub(began) > workerGrace || pod.at.Sub(began) < 30*time.Second:
+	case pod.err != nil || pod.code != 0 || pod.time.Sub(began) > workerGrace || pod.time.Sub(began) < 30*time.Second:
 		err = errors.Join(err, pod.err, fmt.Errorf("%s did not drain: exit code %d", name, pod.code))
 	}
 	return errors.Join(err, p.await(ctx, "statefulset/svc-worker"))
@@ -182,7 +182,7 @@ func deletion(ctx context.Context, p *proof) error {
 
 // ended is the end of a pod.
 type ended struct {
-	at   time.Time
+	time time.Time
 	code int
 	err  error
 }
@@ -218,7 +218,7 @@ func (p *proof) watchEnd(ctx context.Context, name, uid string) ended {
 		}
 		return errors.New("it still exists")
 	})
-	e.at = time.Now()
+	e.time = time.Now()
 	return e
 }
 

@@ -117,10 +117,10 @@ func checkObjects(all []object) error {
 
 // selected returns the object whose pods a selector matches.
 func selected(all []object, selector any) *object {
-	wanted, _ := selector.(map[string]any)
+	labels, _ := selector.(map[string]any)
 	for i, o := range all {
-		matches := len(wanted) > 0
-		for name, value := range wanted {
+		matches := len(labels) > 0
+		for name, value := range labels {
 			matches = matches && o.Spec.Template.Metadata.Labels[name] == value
 		}
 		if matches {

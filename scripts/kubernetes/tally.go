@@ -26,10 +26,10 @@ func (t *tally) launched(s session, took time.Duration) {
 	t.took = append(t.took, took)
 }
 
-func (t *tally) failed(to *[]error, err error) {
+func (t *tally) failed(list *[]error, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*to = append(*to, err)
+	*list = append(*list, err)
 }
 
 // result reports the figures, and an error if a launch failed or a session was lost.

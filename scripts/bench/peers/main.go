@@ -40,16 +40,16 @@ type peer interface {
 
 // marks contains the times of events, in milliseconds since the request.
 type marks struct {
-	asked    time.Time
-	Answered float64 `json:"answered"`
-	Loaded   float64 `json:"loaded"`
-	Error    string  `json:"error,omitempty"`
+	requestTime time.Time
+	Answered    float64 `json:"answered"`
+	Loaded      float64 `json:"loaded"`
+	Error       string  `json:"error,omitempty"`
 }
 
 func (m *marks) answered() { m.Answered = m.since() }
 func (m *marks) loaded()   { m.Loaded = m.since() }
 
-func (m *marks) since() float64 { return float64(time.Since(m.asked).Microseconds()) / 1000 }
+func (m *marks) since() float64 { return float64(time.Since(m.requestTime).Microseconds()) / 1000 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,8 +60,8 @@ func main() {
 	}
 }
 
-func serve(ctx context.Context, name string, in io.Reader, out io.Writer) error {
-	lines, answer := bufio.NewScanner(in), json.NewEncoder(out)
+func serve(ctx context.Context, name string, input io.Reader, output io.Writer) error {
+	lines, answer := bufio.NewScanner(input), json.NewEncoder(output)
 	if !lines.Scan() {
 		return fmt.Errorf("no setup: %w", lines.Err())
 	}
@@ -78,7 +78,7 @@ func serve(ctx context.Context, name string, in io.Reader, out io.Writer) error 
 		return err
 	}
 	for lines.Scan() {
-		m := marks{asked: time.Now()}
+		m := marks{requestTime: time.Now()}
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		if err := p.visit(ctx, &m); err != nil {
 			m.Error = err.Error()

@@ -27,10 +27,10 @@ const (
 // with callers' keys are not recorded: the cloud may be slow for, or refuse,
 // one organization only.
 type licenseStatus struct {
-	mu        sync.Mutex
-	state     LicenseState
-	at        time.Time // when the cloud last accepted the key
-	onFailure func()
+	mu         sync.Mutex
+	state      LicenseState
+	acceptedAt time.Time // when the cloud last accepted the key
+	onFailure  func()
 }
 
 // License returns the state that a launch with the worker's own key would meet.
@@ -48,7 +48,7 @@ func (c *Client) License() LicenseState {
 func (c *Client) LastAnswerAt() time.Time {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
-	return c.status.at
+	return c.status.acceptedAt
 }
 
 // OnFailure sets a function that is called when a call other than a heartbeat
@@ -117,7 +117,7 @@ func (s *licenseStatus) set(state LicenseState, verify bool) {
 	worse := s.state == LicenseOK && state != LicenseOK
 	s.state = state
 	if state == LicenseOK || state == LicenseNoKey {
-		s.at = time.Now().UTC()
+		s.acceptedAt = time.Now().UTC()
 	}
 	s.mu.Unlock()
 	if worse && verify && s.onFailure != nil {

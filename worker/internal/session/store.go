@@ -170,9 +170,9 @@ func (s *Store) List(filter Filter, request page.Request) page.Page[Session] {
 		}
 		return order
 	})
-	from := min(request.Offset(), len(found))
-	to := min(from+request.Limit, len(found))
-	return page.Page[Session]{Request: request, Items: found[from:to], Total: len(found)}
+	start := min(request.Offset(), len(found))
+	end := min(start+request.Limit, len(found))
+	return page.Page[Session]{Request: request, Items: found[start:end], Total: len(found)}
 }
 
 func (s *Store) matching(filter Filter) []Session {

@@ -70,70 +70,70 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (request launch.Request,
 }
 
 // sessionToAPI converts a session. Only a running session has URLs.
-func (s *Server) sessionToAPI(of session.Session) (workerapi.BrowserSession, error) {
+func (s *Server) sessionToAPI(source session.Session) (workerapi.BrowserSession, error) {
 	data := workerapi.BrowserSession{
-		Id: of.ID, Status: sharedapi.SessionStatus(of.Status), StartedAt: of.StartedAt, LaunchId: of.LaunchID,
-		ProfileId: of.ProfileID, ProfileName: of.ProfileName, BrowserVersion: int32(of.BrowserVersion),
-		Engine: workerapi.BrowserEngine(of.Engine), Headless: of.Headless, ProxyTraffic: s.traffic(of), Metadata: sharedapi.Metadata{},
-		Bundle:   chosenBundle(of.Bundle),
-		Start:    workerapi.BrowserStart{Warm: of.Start.Warm, ColdReasons: append([]string{}, of.Start.ColdReasons...)},
-		Timeline: timeline(of.Timeline), Recording: s.RecordingOf(of), Name: nonZero(of.Name),
+		Id: source.ID, Status: sharedapi.SessionStatus(source.Status), StartedAt: source.StartedAt, LaunchId: source.LaunchID,
+		ProfileId: source.ProfileID, ProfileName: source.ProfileName, BrowserVersion: int32(source.BrowserVersion),
+		Engine: workerapi.BrowserEngine(source.Engine), Headless: source.Headless, ProxyTraffic: s.traffic(source), Metadata: sharedapi.Metadata{},
+		Bundle:   chosenBundle(source.Bundle),
+		Start:    workerapi.BrowserStart{Warm: source.Start.Warm, ColdReasons: append([]string{}, source.Start.ColdReasons...)},
+		Timeline: timeline(source.Timeline), Recording: s.RecordingOf(source), Name: nonZero(source.Name),
 	}
-	for name, text := range of.Metadata {
+	for name, text := range source.Metadata {
 		data.Metadata[name] = text
 	}
-	if of.Status != session.Running {
-		endedAt, reason := of.EndedAt, sharedapi.EndReasonOrNull(of.EndReason)
+	if source.Status != session.Running {
+		endedAt, reason := source.EndedAt, sharedapi.EndReasonOrNull(source.EndReason)
 		data.EndedAt, data.EndReason = &endedAt, &reason
-		if of.ExitCode != nil {
-			code := int32(*of.ExitCode)
+		if source.ExitCode != nil {
+			code := int32(*source.ExitCode)
 			data.ExitCode = &code
 		}
-		data.DataSaved, data.DataNotSavedReason = savedData(of.SaveResult)
+		data.DataSaved, data.DataNotSavedReason = savedData(source.SaveResult)
 		return data, nil
 	}
-	links, err := s.Links.ForLaunch(of.LaunchID.String(), of.DebugPath, of.DevTools)
+	links, err := s.Links.ForLaunch(source.LaunchID.String(), source.DebugPath, source.DevTools)
 	if err != nil {
 		return workerapi.BrowserSession{}, err
 	}
-	if running, ok := s.Launches.Running(of.LaunchID); ok {
+	if running, ok := s.Launches.Running(source.LaunchID); ok {
 		data.Handover, data.Frozen = openHandover(running), &running.Frozen
-		lifetime := lifetimeToAPI(of.LaunchID, running.Lifetime)
+		lifetime := lifetimeToAPI(source.LaunchID, running.Lifetime)
 		data.ExpiresAt, data.ExpiresReason, data.IdleTimeoutSeconds = lifetime.ExpiresAt, lifetime.ExpiresReason, lifetime.IdleTimeoutSeconds
 		data.MaxDurationSeconds, data.ConnectTimeoutSeconds = lifetime.MaxDurationSeconds, lifetime.ConnectTimeoutSeconds
 	}
-	port := int32(of.DebugPort)
+	port := int32(source.DebugPort)
 	data.DebugPort, data.WebSocketDebuggerUrl, data.DevtoolsFrontendUrl, data.ViewUrl = &port, &links.WebSocket, nonZero(links.DevTools), &links.View
 	return data, nil
 }
 
 // openHandover returns the handover for which a session needs a person; nil if none is
 // open.
-func openHandover(of launch.Running) *workerapi.OpenHandover {
-	open := of.Handovers.Open()
+func openHandover(running launch.Running) *workerapi.OpenHandover {
+	open := running.Handovers.Open()
 	if open == nil {
 		return nil
 	}
 	return &workerapi.OpenHandover{Reason: open.Reason, Since: open.Since, Until: open.Until}
 }
 
-func chosenBundle(of session.Bundle) *workerapi.ChosenBundle {
-	if of == (session.Bundle{}) {
+func chosenBundle(bundle session.Bundle) *workerapi.ChosenBundle {
+	if bundle == (session.Bundle{}) {
 		return nil
 	}
-	return &workerapi.ChosenBundle{Filename: of.Filename, Name: of.Name}
+	return &workerapi.ChosenBundle{Filename: bundle.Filename, Name: bundle.Name}
 }
 
 // savedData returns whether the data of the profile was saved and, if not, why. Both
 // are nil for a profile that keeps no data.
-func savedData(of *session.SaveResult) (saved *bool, reason *workerapi.DataNotSavedReason) {
-	if of == nil {
+func savedData(result *session.SaveResult) (saved *bool, reason *workerapi.DataNotSavedReason) {
+	if result == nil {
 		return nil, nil
 	}
-	if !of.Saved {
-		reason = new(workerapi.DataNotSavedReason(of.Reason))
+	if !result.Saved {
+		reason = new(workerapi.DataNotSavedReason(result.Reason))
 	}
-	return &of.Saved, reason
+	return &result.Saved, reason
 }
 
 func timeline(steps []session.Step) []workerapi.TimelineStep {
@@ -146,8 +146,8 @@ func timeline(steps []session.Step) []workerapi.TimelineStep {
 }
 
 // traffic returns the bytes that passed a session's proxy; nil without a proxy.
-func (s *Server) traffic(of session.Session) *workerapi.ProxyTraffic {
-	if received, sent, ok := s.Launches.Traffic(of.ID); ok {
+func (s *Server) traffic(session session.Session) *workerapi.ProxyTraffic {
+	if received, sent, ok := s.Launches.Traffic(session.ID); ok {
 		return &workerapi.ProxyTraffic{ReceivedBytes: received, SentBytes: sent}
 	}
 	return nil

@@ -18,13 +18,13 @@ type Extensions interface {
 
 // CreateExtension stores an extension.
 func (s *Server) CreateExtension(ctx context.Context, r workerapi.CreateExtensionRequestObject) (workerapi.CreateExtensionResponseObject, error) {
-	made, err := s.Extensions.Add(ctx, r.Body)
+	extension, err := s.Extensions.Add(ctx, r.Body)
 	if err != nil {
 		return nil, err
 	}
 	return workerapi.CreateExtension201JSONResponse{
-		Body:    workerapi.ExtensionResponse{Success: true, Data: extensionToAPI(made)},
-		Headers: workerapi.CreateExtension201ResponseHeaders{Location: s.Links.Address.Path("/extensions/" + made.ID)},
+		Body:    workerapi.ExtensionResponse{Success: true, Data: extensionToAPI(extension)},
+		Headers: workerapi.CreateExtension201ResponseHeaders{Location: s.Links.Address.Path("/extensions/" + extension.ID)},
 	}, nil
 }
 

@@ -83,19 +83,19 @@ func (s *Server) FleetStatus(ctx context.Context) (workerapi.FleetStatus, error)
 		},
 	}
 	sessions, _ := s.Sessions.Live()
-	for _, one := range sessions {
-		if running, ok := s.Launches.Running(one.LaunchID); ok {
-			data.Sessions = append(data.Sessions, fleetSession(one, running))
+	for _, session := range sessions {
+		if running, ok := s.Launches.Running(session.LaunchID); ok {
+			data.Sessions = append(data.Sessions, fleetSession(session, running))
 		}
 	}
 	return data, nil
 }
 
-func fleetSession(of session.Session, running launch.Running) workerapi.FleetSession {
+func fleetSession(session session.Session, running launch.Running) workerapi.FleetSession {
 	return workerapi.FleetSession{
-		Id: of.ID, LaunchId: of.LaunchID, ProfileId: of.ProfileID, ProfileName: of.ProfileName,
-		BrowserVersion: int32(of.BrowserVersion),
-		Headless:       of.Headless, StartedAt: of.StartedAt,
+		Id: session.ID, LaunchId: session.LaunchID, ProfileId: session.ProfileID, ProfileName: session.ProfileName,
+		BrowserVersion: int32(session.BrowserVersion),
+		Headless:       session.Headless, StartedAt: session.StartedAt,
 		LastActivityAt: running.Activity.Last(), Clients: int32(running.Activity.Clients()),
 	}
 }
@@ -132,4 +132,4 @@ func (s *Server) liveStatus(ctx context.Context) workerapi.FleetLive {
 }
 
 // percent limits rounding errors to the range 0 to 100.
-func percent(of float64) workerapi.Percent { return workerapi.Percent(min(max(of, 0), 100)) }
+func percent(value float64) workerapi.Percent { return workerapi.Percent(min(max(value, 0), 100)) }

@@ -11,12 +11,12 @@ import (
 )
 
 // RecordingOf returns the recording of a session; nil without one.
-func (s *Server) RecordingOf(of session.Session) *workerapi.Recording {
+func (s *Server) RecordingOf(session session.Session) *workerapi.Recording {
 	if s.Recording == nil {
 		return nil
 	}
-	info, ok := s.Recording.Info(of.ID)
-	if failed := of.Recording; !ok && failed != nil && failed.Failure != "" {
+	info, ok := s.Recording.Info(session.ID)
+	if failed := session.Recording; !ok && failed != nil && failed.Failure != "" {
 		info, ok = recording.Info{
 			Video: failed.Video, Events: failed.Events, Frames: failed.Frames, State: recording.Failed, Reason: recording.Reason(failed.Failure),
 		}, true
@@ -31,7 +31,7 @@ func (s *Server) RecordingOf(of session.Session) *workerapi.Recording {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))
 	}
 	if info.State != recording.Failed {
-		data.Url = new(s.Recordings.Player(of.ID.String()))
+		data.Url = new(s.Recordings.Player(session.ID.String()))
 	}
 	return data
 }

@@ -94,7 +94,7 @@ func (d *decoder) object(field string, raw []byte, known map[string]fieldReader,
 		return
 	}
 	missing := slices.Clone(required)
-	seen := make(map[string]bool)
+	names := make(map[string]bool)
 	for dec.More() {
 		key, err := dec.Token()
 		name, _ := key.(string)
@@ -111,14 +111,14 @@ func (d *decoder) object(field string, raw []byte, known map[string]fieldReader,
 		switch {
 		case !ok:
 			d.addError(path, "is unknown; the fields are %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		case seen[name]:
+		case names[name]:
 			d.addError(path, "is a duplicate")
 		case string(value) == "null":
 			d.addError(path, "must not be null: omit it")
 		default:
 			read(path, value)
 		}
-		seen[name] = true
+		names[name] = true
 		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
 	}
 	if _, err := dec.Token(); err != nil {

@@ -69,8 +69,8 @@ func Load(dir string) (*Set, error) {
 	return &Set{bundles: bundles}, nil
 }
 
-func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
-	entries, err := fs.ReadDir(from, ".")
+func readBundles(fsys fs.FS) (bundles []Bundle, problems []error) {
+	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil, []error{err}
 	}
@@ -81,7 +81,7 @@ func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
 		return nil, []error{fmt.Errorf("%d files exceed the limit of %d", len(entries), maxFiles)}
 	}
 	for _, e := range entries {
-		b, wrong := readFile(from, e.Name())
+		b, wrong := readFile(fsys, e.Name())
 		for _, p := range wrong {
 			problems = append(problems, p)
 		}
@@ -92,14 +92,14 @@ func readBundles(from fs.FS) (bundles []Bundle, problems []error) {
 
 // readFile returns a bundle even for a file with errors, so that errors between
 // files are also found.
-func readFile(from fs.FS, name string) (Bundle, []FileError) {
+func readFile(fsys fs.FS, name string) (Bundle, []FileError) {
 	fail := func(format string, args ...any) (Bundle, []FileError) {
 		return Bundle{Filename: name}, []FileError{{File: name, Message: fmt.Sprintf(format, args...)}}
 	}
 	if !filenamePattern().MatchString(name) {
 		return fail("must have a name of letters, digits, dots, dashes and underscores that ends in .json, with at most 128 characters")
 	}
-	info, err := fs.Stat(from, name)
+	info, err := fs.Stat(fsys, name)
 	switch {
 	case err != nil:
 		return fail("cannot be read: %v", err)
@@ -108,7 +108,7 @@ func readFile(from fs.FS, name string) (Bundle, []FileError) {
 	case info.Size() > maxFileSize:
 		return fail("is larger than %d bytes", maxFileSize)
 	}
-	raw, err := fs.ReadFile(from, name)
+	raw, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return fail("cannot be read: %v", err)
 	}
@@ -118,13 +118,13 @@ func readFile(from fs.FS, name string) (Bundle, []FileError) {
 // findDuplicates finds filenames that are equal except for case.
 func findDuplicates(bundles []Bundle) []error {
 	var problems []error
-	seen := make(map[string]bool)
+	names := make(map[string]bool)
 	for _, b := range bundles {
 		key := strings.ToLower(b.Filename)
-		if seen[key] {
+		if names[key] {
 			problems = append(problems, FileError{File: b.Filename, Message: "has the same name as another bundle, which may be built in"})
 		}
-		seen[key] = true
+		names[key] = true
 	}
 	return problems
 }

@@ -20,9 +20,9 @@ func (h *Handle) restore(ctx context.Context, version uuid.UUID, into *os.Root) 
 	if m.Content > h.store.opts.MaxBytes {
 		return tooLarge(m.Content, m.Entries, h.store.opts.MaxBytes)
 	}
-	from := h.open(ctx, m)
-	defer from.close()
-	skipped, err := unpackTar(ctx, from, counts{m.Content, m.Entries}, into)
+	archive := h.open(ctx, m)
+	defer archive.close()
+	skipped, err := unpackTar(ctx, archive, counts{m.Content, m.Entries}, into)
 	if err != nil {
 		return err
 	}
@@ -38,9 +38,9 @@ func (h *Handle) verify(ctx context.Context, version uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	from := h.open(ctx, m)
-	defer from.close()
-	_, err = io.Copy(io.Discard, from)
+	archive := h.open(ctx, m)
+	defer archive.close()
+	_, err = io.Copy(io.Discard, archive)
 	return err
 }
 

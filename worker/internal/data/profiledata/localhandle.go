@@ -101,7 +101,7 @@ func (h *LocalHandle) restore(ctx context.Context, into *os.Root) error {
 // version. It waits for its turn until ctx ends; then the time of a save begins. After an
 // error the current version is unchanged. Errors: ErrTooLarge, with the sizes, context
 // errors, read and write errors.
-func (h *LocalHandle) Save(ctx context.Context, from *os.Root) error {
+func (h *LocalHandle) Save(ctx context.Context, source *os.Root) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -117,20 +117,20 @@ func (h *LocalHandle) Save(ctx context.Context, from *os.Root) error {
 		return err
 	}
 	defer done()
-	if err := h.save(ctx, from); err != nil {
+	if err := h.save(ctx, source); err != nil {
 		return fmt.Errorf("save the profile's data: %w", err)
 	}
 	return nil
 }
 
-func (h *LocalHandle) save(ctx context.Context, from *os.Root) (err error) {
+func (h *LocalHandle) save(ctx context.Context, source *os.Root) (err error) {
 	began := time.Now()
 	w, err := h.beginSaving()
 	defer func() { err = errors.Join(err, h.discardSaving()) }()
 	if err != nil {
 		return err
 	}
-	saved, changed, err := h.write(ctx, w, from)
+	saved, changed, err := h.write(ctx, w, source)
 	if err != nil || !changed {
 		return err
 	}
@@ -153,11 +153,11 @@ func (h *LocalHandle) save(ctx context.Context, from *os.Root) (err error) {
 // write writes a version and verifies all of its data, which includes chunks of earlier
 // versions: if one was damaged since the restore, the version is written without them. It
 // reports whether the version differs from the current one.
-func (h *LocalHandle) write(ctx context.Context, w *versionWriter, from *os.Root) (saved manifest, changed bool, err error) {
+func (h *LocalHandle) write(ctx context.Context, w *versionWriter, source *os.Root) (saved manifest, changed bool, err error) {
 	for {
 		base, version := h.objects.base, w.id
 		w.known = base.chunksByID()
-		if saved, err = w.write(ctx, from); err != nil {
+		if saved, err = w.write(ctx, source); err != nil {
 			return saved, false, err
 		}
 		if changed = !saved.hasChunksOf(base); changed {

@@ -21,10 +21,10 @@ const permissions = fs.FileMode(0o777)
 
 // packer writes a data directory as a tar archive.
 type packer struct {
-	ctx  context.Context
-	from *os.Root
-	to   *tar.Writer // nil: only count
-	max  int64       // bytes
+	ctx     context.Context
+	source  *os.Root
+	archive *tar.Writer // nil: only count
+	max     int64       // bytes
 
 	buffer           []byte
 	content, entries int64
@@ -32,8 +32,8 @@ type packer struct {
 }
 
 // measure counts what there is to pack and returns ErrTooLarge above the limits.
-func measure(ctx context.Context, from *os.Root, limit int64) error {
-	p := &packer{ctx: ctx, from: from}
+func measure(ctx context.Context, source *os.Root, limit int64) error {
+	p := &packer{ctx: ctx, source: source}
 	if err := p.pack(); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func tooLarge(content, entries, limit int64) error {
 // pack walks the directory in lexical order, so that equal content gives equal
 // archives.
 func (p *packer) pack() error {
-	return fs.WalkDir(p.from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	return fs.WalkDir(p.source.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err := errors.Join(err, p.ctx.Err()); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (p *packer) add(name string, e fs.DirEntry) error {
 		header.Typeflag, header.Name = tar.TypeDir, name+"/"
 		return p.header(header)
 	case fs.ModeSymlink:
-		if header.Linkname, err = p.from.Readlink(name); err != nil {
+		if header.Linkname, err = p.source.Readlink(name); err != nil {
 			return err
 		}
 		if !staysInside(name, header.Linkname) {
@@ -104,23 +104,23 @@ func (p *packer) add(name string, e fs.DirEntry) error {
 
 func (p *packer) header(h *tar.Header) error {
 	p.entries++
-	if p.to == nil {
+	if p.archive == nil {
 		return nil
 	}
-	return p.to.WriteHeader(h)
+	return p.archive.WriteHeader(h)
 }
 
 // file packs a regular file with the size that it had when it was found.
 func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	header.Typeflag, header.Size = tar.TypeReg, info.Size()
 	p.content += header.Size
-	if err := p.header(header); err != nil || p.to == nil {
+	if err := p.header(header); err != nil || p.archive == nil {
 		return err
 	}
 	if p.content > p.max {
 		return tooLarge(p.content, p.entries, p.max)
 	}
-	file, err := p.from.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	file, err := p.source.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (p *packer) file(name string, header *tar.Header, info fs.FileInfo) error {
 	if p.buffer == nil {
 		p.buffer = make([]byte, bufferSize)
 	}
-	return copyExactly(p.to, &contextReader{p.ctx, file}, header.Size, p.buffer)
+	return copyExactly(p.archive, &contextReader{p.ctx, file}, header.Size, p.buffer)
 }
 
 // isForeign reports whether a file belongs to root and has several hard links. The
@@ -165,8 +165,8 @@ func (p *contextReader) Read(b []byte) (int, error) {
 }
 
 // copyExactly copies exactly size bytes through a buffer.
-func copyExactly(to io.Writer, from io.Reader, size int64, buffer []byte) error {
-	copied, err := io.CopyBuffer(to, io.LimitReader(from, size), buffer)
+func copyExactly(dst io.Writer, src io.Reader, size int64, buffer []byte) error {
+	copied, err := io.CopyBuffer(dst, io.LimitReader(src, size), buffer)
 	if err == nil && copied < size {
 		err = io.ErrUnexpectedEOF
 	}

@@ -182,7 +182,7 @@ var errNotRestored = errors.New("the profile's data was not restored, so it must
 // Save adds a version to the store and commits it, unless it is equal to the restored
 // one. After an error the current version is unchanged. Errors: ErrTooLarge, with the
 // sizes, context errors, read errors, and those of the store and of Commit.
-func (h *Handle) Save(ctx context.Context, from *os.Root) error {
+func (h *Handle) Save(ctx context.Context, source *os.Root) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.use.Commit == nil {
@@ -196,31 +196,31 @@ func (h *Handle) Save(ctx context.Context, from *os.Root) error {
 		return err
 	}
 	defer done()
-	if err := h.save(ctx, from); err != nil {
+	if err := h.save(ctx, source); err != nil {
 		return fmt.Errorf("save the profile's data: %w", err)
 	}
 	return nil
 }
 
-func (h *Handle) save(ctx context.Context, from *os.Root) error {
+func (h *Handle) save(ctx context.Context, source *os.Root) error {
 	began := time.Now()
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("generate a version id: %w", err)
 	}
 	w := &versionWriter{h: h, id: id, known: h.base.chunksByID()}
-	made, err := w.write(ctx, from)
-	if err != nil || made.hasChunksOf(h.base) {
+	m, err := w.write(ctx, source)
+	if err != nil || m.hasChunksOf(h.base) {
 		return err
 	}
-	if err := w.writeManifest(ctx, made); err != nil {
+	if err := w.writeManifest(ctx, m); err != nil {
 		return err
 	}
-	saved := SavedVersion{ID: id, Content: made.Content, Sent: w.sent.Load(), Keep: h.store.opts.Versions}
+	saved := SavedVersion{ID: id, Content: m.Content, Sent: w.sent.Load(), Keep: h.store.opts.Versions}
 	if err := h.use.Commit(ctx, saved); err != nil {
 		return err
 	}
-	h.base, h.use.Current = made, &id
-	h.log.Info("profile data saved", "version", id, "bytes", made.Content, "entries", made.Entries, "sent", saved.Sent, "took", time.Since(began))
+	h.base, h.use.Current = m, &id
+	h.log.Info("profile data saved", "version", id, "bytes", m.Content, "entries", m.Entries, "sent", saved.Sent, "took", time.Since(began))
 	return nil
 }

@@ -19,10 +19,10 @@ const maxDepth = 64
 
 // unpacker writes the entries of a snapshot into an empty root.
 type unpacker struct {
-	ctx  context.Context
-	from io.Reader
-	want counts
-	into *os.Root
+	ctx    context.Context
+	source io.Reader
+	want   counts
+	into   *os.Root
 
 	kinds   map[string]byte // of the written entries, by name
 	dirs    []*tar.Header   // modes and times are set last, because they would be changed or prevent writing
@@ -45,11 +45,11 @@ type counts struct{ content, entries int64 }
 // unpackTar writes the entries of a tar into an empty directory. errDamaged means that the
 // version is unusable; other errors do not imply that. After an error the written entries
 // are removed.
-func unpackTar(ctx context.Context, from io.Reader, want counts, into *os.Root) (skippedEntries, error) {
-	u := &unpacker{ctx: ctx, from: from, want: want, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
+func unpackTar(ctx context.Context, source io.Reader, want counts, into *os.Root) (skippedEntries, error) {
+	u := &unpacker{ctx: ctx, source: source, want: want, into: into, kinds: map[string]byte{}, buffer: make([]byte, bufferSize)}
 	err := u.run()
 	if err == nil { // the rest of the tar
-		_, err = io.Copy(io.Discard, from)
+		_, err = io.Copy(io.Discard, source)
 	}
 	if err == nil && (u.content != want.content || u.entries != want.entries) {
 		err = damaged("its entries do not match the stated counts")
@@ -61,7 +61,7 @@ func unpackTar(ctx context.Context, from io.Reader, want counts, into *os.Root) 
 }
 
 func (u *unpacker) run() error {
-	entries := tar.NewReader(u.from)
+	entries := tar.NewReader(u.source)
 	for {
 		h, err := entries.Next()
 		if errors.Is(err, io.EOF) {

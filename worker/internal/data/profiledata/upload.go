@@ -32,22 +32,22 @@ type versionWriter struct {
 }
 
 // write packs a directory, and adds the chunks that the store does not have.
-func (w *versionWriter) write(ctx context.Context, from *os.Root) (made manifest, err error) {
-	if err := measure(ctx, from, w.h.store.opts.MaxBytes); err != nil {
-		return made, err
+func (w *versionWriter) write(ctx context.Context, source *os.Root) (m manifest, err error) {
+	if err := measure(ctx, source, w.h.store.opts.MaxBytes); err != nil {
+		return m, err
 	}
 	reader, writer := io.Pipe()
-	p := &packer{ctx: ctx, from: from, max: w.h.store.opts.MaxBytes}
+	p := &packer{ctx: ctx, source: source, max: w.h.store.opts.MaxBytes}
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error {
 		entries := tar.NewWriter(writer)
-		p.to = entries
+		p.archive = entries
 		err := errors.Join(p.pack(), entries.Close())
 		_ = writer.CloseWithError(err) // never fails
 		return err
 	})
 	tasks.Go(func() error {
-		err := w.cut(ctx, reader, &made)
+		err := w.cut(ctx, reader, &m)
 		_ = reader.CloseWithError(err) // never fails
 		return err
 	})
@@ -55,15 +55,15 @@ func (w *versionWriter) write(ctx context.Context, from *os.Root) (made manifest
 		return manifest{}, err
 	}
 	p.skipped.log(w.h.log, "some entries of the profile data were not saved")
-	made.SavedAt, made.Content, made.Entries = w.h.store.opts.Clock.Now().UnixNano(), p.content, p.entries
-	return made, nil
+	m.SavedAt, m.Content, m.Entries = w.h.store.opts.Clock.Now().UnixNano(), p.content, p.entries
+	return m, nil
 }
 
 // cut cuts a tar into chunks and sends the unknown ones.
-func (w *versionWriter) cut(ctx context.Context, from io.Reader, made *manifest) error {
+func (w *versionWriter) cut(ctx context.Context, source io.Reader, m *manifest) error {
 	sends, ctx := errgroup.WithContext(ctx)
 	sends.SetLimit(transfers)
-	cutter := chunker.NewWithBoundaries(from, w.h.box.polynomial, minChunk, maxChunk)
+	cutter := chunker.NewWithBoundaries(source, w.h.box.polynomial, minChunk, maxChunk)
 	cutter.SetAverageBits(averageBits)
 	buffer := make([]byte, 0, maxChunk)
 	for ctx.Err() == nil {
@@ -82,8 +82,8 @@ func (w *versionWriter) cut(ctx context.Context, from io.Reader, made *manifest)
 			sends.Go(func() error { return w.send(ctx, id, chunk.Data) })
 			buffer = make([]byte, 0, maxChunk) // the other one is being sent
 		}
-		made.Chunks = append(made.Chunks, ref)
-		made.Unpacked += ref.Size
+		m.Chunks = append(m.Chunks, ref)
+		m.Unpacked += ref.Size
 	}
 	return errors.Join(ctx.Err(), sends.Wait())
 }
@@ -94,8 +94,8 @@ func (w *versionWriter) send(ctx context.Context, name string, content []byte) e
 	return err
 }
 
-func (w *versionWriter) writeManifest(ctx context.Context, made manifest) error {
-	raw, err := json.Marshal(made)
+func (w *versionWriter) writeManifest(ctx context.Context, m manifest) error {
+	raw, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}

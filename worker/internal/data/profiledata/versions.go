@@ -234,47 +234,47 @@ func (h *LocalHandle) quarantine(v Version) error {
 	return errors.Join(err, syncDir(h.dir))
 }
 
-// Rollback makes an older version the current one: number to, or the previous
-// version if to is 0. The version gets the next number, and newer versions stay
+// Rollback makes an older version the current one: the one with the number, or the
+// previous version if number is 0. The version gets the next number, and newer versions stay
 // until they are pruned. Errors: ErrNotFound, ErrInUse.
-func (l *Local) Rollback(ctx context.Context, profileID uuid.UUID, to int) (from, now Version, err error) {
+func (l *Local) Rollback(ctx context.Context, profileID uuid.UUID, number int) (source, now Version, err error) {
 	h, err := l.acquire(profileID, false)
 	if err != nil {
-		return from, now, err
+		return source, now, err
 	}
 	defer h.Release()
 	found, err := listVersions(h.dir)
 	if err != nil {
-		return from, now, fmt.Errorf("list the versions: %w", err)
+		return source, now, fmt.Errorf("list the versions: %w", err)
 	}
-	if from, err = chooseVersion(found, to); err != nil {
-		return from, now, err
+	if source, err = chooseVersion(found, number); err != nil {
+		return source, now, err
 	}
-	if err := h.objects.verify(ctx, from.ID); err != nil {
-		return from, now, fmt.Errorf("version %d cannot be used: %w", from.Number, err)
+	if err := h.objects.verify(ctx, source.ID); err != nil {
+		return source, now, fmt.Errorf("version %d cannot be used: %w", source.Number, err)
 	}
-	l.describe(ctx, profileID, &from)
-	now = from
-	if now.Number, err = h.makeCurrent(strconv.Itoa(from.Number)); err != nil {
-		return from, now, fmt.Errorf("roll back to version %d: %w", from.Number, err)
+	l.describe(ctx, profileID, &source)
+	now = source
+	if now.Number, err = h.makeCurrent(strconv.Itoa(source.Number)); err != nil {
+		return source, now, fmt.Errorf("roll back to version %d: %w", source.Number, err)
 	}
-	return from, now, nil
+	return source, now, nil
 }
 
 // chooseVersion returns the version to roll back to.
-func chooseVersion(found []Version, to int) (Version, error) {
-	if to == 0 {
+func chooseVersion(found []Version, number int) (Version, error) {
+	if number == 0 {
 		if len(found) < 2 {
 			return Version{}, errors.New("there is no version before the current one")
 		}
 		return found[len(found)-2], nil
 	}
-	i := slices.IndexFunc(found, func(v Version) bool { return v.Number == to })
+	i := slices.IndexFunc(found, func(v Version) bool { return v.Number == number })
 	if i < 0 {
-		return Version{}, fmt.Errorf("there is no version %d", to)
+		return Version{}, fmt.Errorf("there is no version %d", number)
 	}
 	if i == len(found)-1 {
-		return Version{}, fmt.Errorf("version %d is the current one", to)
+		return Version{}, fmt.Errorf("version %d is the current one", number)
 	}
 	return found[i], nil
 }

@@ -9,17 +9,17 @@ import (
 
 // observeHandovers measures and logs the handovers of a browser. While one is open, the
 // session is not idle and its browser is not frozen.
-func (s *Service) observeHandovers(run *running, of session.Session) {
-	run.browser.Calls().Handovers().Observe(func(begun handover.Handover) (ended func(handover.Result)) {
+func (s *Service) observeHandovers(run *running, session session.Session) {
+	run.browser.Calls().Handovers().Observe(func(current handover.Handover) (ended func(handover.Result)) {
 		s.Metrics.openHandovers.Inc()
-		s.Logger.Info("handover started", "sessionId", of.ID, "launchId", of.LaunchID, "until", begun.Until)
+		s.Logger.Info("handover started", "sessionId", session.ID, "launchId", session.LaunchID, "until", current.Until)
 		work, release := run.activity.Begin(), run.browser.Hold()
 		return func(r handover.Result) {
 			release()
 			work()
 			s.Metrics.openHandovers.Dec()
 			s.Metrics.handovers.WithLabelValues(string(r.Outcome)).Inc()
-			s.Logger.Info("handover ended", "sessionId", of.ID, "launchId", of.LaunchID, "outcome", r.Outcome,
+			s.Logger.Info("handover ended", "sessionId", session.ID, "launchId", session.LaunchID, "outcome", r.Outcome,
 				"duration", r.Duration.Round(time.Millisecond))
 		}
 	})

@@ -48,15 +48,15 @@ func ParseProxy(text string) (proxy map[string]string, ok bool) {
 // with or without a proxy. It enforces the egress policy, and holds the proxy's
 // credentials, because Chromium accepts none on its command line.
 type EgressProvider interface {
-	Check(ctx context.Context, to settings.Proxy) error // whether the proxy is reachable and accepts the credentials
-	Open(ctx context.Context) (Egress, error)           // direct
+	Check(ctx context.Context, proxy settings.Proxy) error // whether the proxy is reachable and accepts the credentials
+	Open(ctx context.Context) (Egress, error)              // direct
 }
 
 // Egress is a proxy on loopback, without credentials, for one browser.
 type Egress interface {
-	Address() string                      // scheme://host:port
-	SetUpstream(to *settings.Proxy) error // uses this upstream proxy from now on; nil: direct
-	MoveTo(to net.Listener)               // serves this listener from now on instead of its address
+	Address() string                            // scheme://host:port
+	SetUpstream(upstream *settings.Proxy) error // uses this upstream proxy from now on; nil: direct
+	MoveTo(listener net.Listener)               // serves this listener from now on instead of its address
 	// OpenContextProxy opens an address for one browser context, with a proxy server as
 	// clients give it in CDP; empty for a server that means no proxy. Errors are for the
 	// client. Close closes it too.
@@ -65,20 +65,20 @@ type Egress interface {
 	// origins, instead of the browser, which must trust the returned authority. Servers have
 	// certificates of the system's authorities or these; with allowInvalid, any.
 	PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error)
-	Restrict(uid int)        // accepts only processes of this user from now on
-	Counts() (in, out int64) // bytes from and to upstream proxies; valid after Close too
+	Restrict(uid int)               // accepts only processes of this user from now on
+	Counts() (received, sent int64) // bytes from and to upstream proxies; valid after Close too
 	Close()
 }
 
 // checkProxy checks that a proxy works. A nil proxy is valid. field is the name of
 // the proxy's field for errors.
-func (s *Service) checkProxy(ctx context.Context, to *settings.Proxy, field string) error {
-	if to == nil {
+func (s *Service) checkProxy(ctx context.Context, proxy *settings.Proxy, field string) error {
+	if proxy == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	err := s.Egress.Check(ctx, *to)
+	err := s.Egress.Check(ctx, *proxy)
 	switch {
 	case err == nil:
 		return nil

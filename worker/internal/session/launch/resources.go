@@ -74,8 +74,8 @@ func (h resources) traffic() *session.Traffic {
 	if !h.proxied {
 		return nil
 	}
-	in, out := h.egress.Counts()
-	return &session.Traffic{Received: in, Sent: out}
+	received, sent := h.egress.Counts()
+	return &session.Traffic{Received: received, Sent: sent}
 }
 
 func (h resources) release() {

@@ -43,8 +43,8 @@ func newSaves(c clock.Clock) *saves {
 func (s *Service) SavesInProgress() (all []SaveInProgress) {
 	s.saves.mu.Lock()
 	defer s.saves.mu.Unlock()
-	for _, one := range s.saves.running {
-		all = append(all, one)
+	for _, save := range s.saves.running {
+		all = append(all, save)
 	}
 	slices.SortFunc(all, func(a, b SaveInProgress) int { return a.Since.Compare(b.Since) })
 	return all
@@ -53,9 +53,9 @@ func (s *Service) SavesInProgress() (all []SaveInProgress) {
 // CancelSaves cancels the saves of profile data, including later ones. The last saved
 // versions stay. It logs which profiles are not saved.
 func (s *Service) CancelSaves() {
-	for _, one := range s.SavesInProgress() {
+	for _, save := range s.SavesInProgress() {
 		s.Logger.Error("profile data not saved: the worker stopped before the save was complete; the last saved version stays",
-			"profileId", one.ProfileID, "sessionId", one.SessionID, "savingFor", s.Clock.Now().Sub(one.Since))
+			"profileId", save.ProfileID, "sessionId", save.SessionID, "savingFor", s.Clock.Now().Sub(save.Since))
 	}
 	s.saves.cancel(errSaveCanceled)
 }
@@ -68,15 +68,15 @@ type trackedData struct {
 }
 
 // Save implements browser.Data.
-func (d trackedData) Save(ctx context.Context, from *os.Root) error {
+func (d trackedData) Save(ctx context.Context, source *os.Root) error {
 	if d.use.ReadOnly {
-		return d.SavedData.Save(ctx, from)
+		return d.SavedData.Save(ctx, source)
 	}
 	defer d.saves.begin(d.use)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(d.saves.context, func() { cancel(errSaveCanceled) })()
-	err := d.SavedData.Save(ctx, from)
+	err := d.SavedData.Save(ctx, source)
 	if err != nil && context.Cause(ctx) == errSaveCanceled { //nolint:errorlint // the cause itself
 		return errors.Join(errSaveCanceled, err)
 	}

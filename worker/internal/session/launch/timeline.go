@@ -29,24 +29,24 @@ type timeline struct {
 
 // beginTimeline starts the timeline and the trace of a launch that was received at that
 // time. The returned context carries the trace.
-func (s *Service) beginTimeline(ctx context.Context, request Request, at time.Time) (context.Context, *timeline) {
-	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(at), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
-	return ctx, &timeline{tracer: s.Tracer, span: span, metrics: s.Metrics, start: noStart, steps: []session.Step{{Name: session.Asked, At: at}}}
+func (s *Service) beginTimeline(ctx context.Context, request Request, timestamp time.Time) (context.Context, *timeline) {
+	ctx, span := s.Tracer.Start(ctx, "launch", trace.WithTimestamp(timestamp), trace.WithAttributes(attribute.Bool("svc.headless", request.Headless)))
+	return ctx, &timeline{tracer: s.Tracer, span: span, metrics: s.Metrics, start: noStart, steps: []session.Step{{Name: session.Asked, At: timestamp}}}
 }
 
 // record adds a step. Its span lasts from the previous step to this one.
-func (t *timeline) record(ctx context.Context, name session.StepName, at time.Time) session.Step {
+func (t *timeline) record(ctx context.Context, name session.StepName, timestamp time.Time) session.Step {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.lastAt()
-	if at.Before(last) { // the times come from different processes, or a warm browser did the step before
-		at = last
+	if timestamp.Before(last) { // the times come from different processes, or a warm browser did the step before
+		timestamp = last
 	} else {
-		t.metrics.observeStep(ctx, string(name), at.Sub(last))
+		t.metrics.observeStep(ctx, string(name), timestamp.Sub(last))
 	}
 	_, span := t.tracer.Start(ctx, string(name), trace.WithTimestamp(last))
-	span.End(trace.WithTimestamp(at))
-	step := session.Step{Name: name, At: at.Truncate(time.Microsecond)}
+	span.End(trace.WithTimestamp(timestamp))
+	step := session.Step{Name: name, At: timestamp.Truncate(time.Microsecond)}
 	t.steps = append(t.steps, step)
 	return step
 }
@@ -71,10 +71,10 @@ func (t *timeline) finish(ctx context.Context, launched session.Session) {
 }
 
 // fail ends the trace of a failed launch.
-func (t *timeline) fail(err error, at time.Time) {
-	t.span.RecordError(err, trace.WithTimestamp(at))
+func (t *timeline) fail(err error, timestamp time.Time) {
+	t.span.RecordError(err, trace.WithTimestamp(timestamp))
 	t.span.SetStatus(codes.Error, err.Error())
-	t.span.End(trace.WithTimestamp(at))
+	t.span.End(trace.WithTimestamp(timestamp))
 }
 
 // recordSession adds a span for the ended session to the trace of its launch.

@@ -150,14 +150,14 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.P
 	if s.Warm == nil {
 		return false, string(warm.Disabled), nil
 	}
-	at := s.Clock.Now()
+	claimTime := s.Clock.Now()
 	claimed, miss := s.Warm.Claim(warmKindOf(spec))
 	if miss == warm.Starting {
 		var ok bool
 		if claimed, ok = s.awaitWarm(ctx, spec); !ok {
 			return false, string(miss), nil
 		}
-		at = s.Clock.Now()
+		claimTime = s.Clock.Now()
 	} else if miss != "" {
 		return false, string(miss), nil
 	}
@@ -182,7 +182,7 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.P
 		return false, claimFailed, nil
 	}
 	run.browser, run.resources = claimed.browser, held
-	run.timeline.record(ctx, session.Claimed, at)
+	run.timeline.record(ctx, session.Claimed, claimTime)
 	return true, string(miss), nil
 }
 

@@ -40,22 +40,22 @@ func newDemand[K comparable]() demand[K] {
 }
 
 type decayingWeight struct {
-	value float64
-	at    time.Time
+	value     float64
+	updatedAt time.Time
 }
 
 func (w decayingWeight) now(now time.Time) float64 {
-	return w.value * math.Exp2(-now.Sub(w.at).Seconds()/halfLife.Seconds())
+	return w.value * math.Exp2(-now.Sub(w.updatedAt).Seconds()/halfLife.Seconds())
 }
 
 func (w decayingWeight) inWindow(now time.Time) float64 {
-	return w.value * math.Exp(-now.Sub(w.at).Seconds()/rateWindow.Seconds())
+	return w.value * math.Exp(-now.Sub(w.updatedAt).Seconds()/rateWindow.Seconds())
 }
 
 // stock is the stock of a kind, and when it was last required.
 type stock struct {
-	size int
-	at   time.Time
+	size       int
+	requiredAt time.Time
 }
 
 func (d *demand[K]) record(kind K, now time.Time) {
@@ -92,7 +92,7 @@ func (d *demand[K]) stock(kind K, times durations, now time.Time) int {
 		required = stockFor(d.perSecond(kind, now) * times.replacement().Seconds())
 	}
 	held := d.stocks[kind]
-	if required >= held.size || now.Sub(held.at) >= stockHold {
+	if required >= held.size || now.Sub(held.requiredAt) >= stockHold {
 		held = stock{required, now}
 		d.stocks[kind] = held
 	}

@@ -95,8 +95,8 @@ func (p *Pool[K, S]) stopAll() {
 
 // memory is the measured memory of a browser of a kind.
 type memory struct {
-	bytes int64
-	at    time.Time
+	bytes      int64
+	measuredAt time.Time
 }
 
 // measureMemory measures one browser of each kind without a recent measurement: idle
@@ -117,7 +117,7 @@ func (p *Pool[K, S]) unmeasured() map[K]*entry[K, S] {
 	defer p.mu.Unlock()
 	now, found := p.Clock.Now(), map[K]*entry[K, S]{}
 	for _, e := range p.ready {
-		if now.Sub(e.readySince) >= settleDelay && now.Sub(p.memories[e.kind].at) >= measureInterval {
+		if now.Sub(e.readySince) >= settleDelay && now.Sub(p.memories[e.kind].measuredAt) >= measureInterval {
 			found[e.kind] = e
 		}
 	}

@@ -87,17 +87,17 @@ func (p *Pool[K, S]) tick(ctx context.Context) time.Duration {
 	}
 	now := p.Clock.Now()
 	p.evictUnfit(now)
-	wanted := p.demand.current(now)
+	weights := p.demand.current(now)
 	if hasFirst && !p.demand.claimed {
-		wanted[first] = 1
+		weights[first] = 1
 	}
-	p.last = p.plan(load, wanted, now)
+	p.last = p.plan(load, weights, now)
 	p.forgetLacks()
 	for len(p.ready) > p.last.target || len(p.ready) > 0 && p.exceedsMemory(load) {
 		if len(p.ready) <= p.last.target {
 			p.last.reason = Memory
 		}
-		p.removeAndStop(p.leastWanted(wanted))
+		p.removeAndStop(p.leastWanted(weights))
 		load.MemoryUsed -= p.averageMemory()
 	}
 	for {
@@ -118,7 +118,7 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 	}
 	if !urgent {
 		var ok bool
-		if kind, ok = p.mostWanted(p.last.wanted, p.last.target, now); !ok || len(p.starting) > 0 {
+		if kind, ok = p.mostWanted(p.last.weights, p.last.target, now); !ok || len(p.starting) > 0 {
 			return false, longPoll
 		}
 		if load.Launching > 0 || now.Sub(p.lastStartEnd) < pauseAfterStart(load) {
@@ -136,7 +136,7 @@ func (p *Pool[K, S]) startNext(ctx context.Context, load Load, now time.Time) (s
 		return false, gracePoll
 	}
 	if len(p.ready) >= p.last.target {
-		p.removeAndStop(p.leastWanted(p.last.wanted))
+		p.removeAndStop(p.leastWanted(p.last.weights))
 	}
 	p.lacksSince = time.Time{}
 	p.start(ctx, kind)
@@ -198,26 +198,26 @@ func (p *Pool[K, S]) evictUnfit(now time.Time) {
 
 // leastWanted returns the browser that will probably wait longest: the oldest of the
 // kind with the most browsers relative to its demand.
-func (p *Pool[K, S]) leastWanted(wanted map[K]float64) *entry[K, S] {
+func (p *Pool[K, S]) leastWanted(weights map[K]float64) *entry[K, S] {
 	return slices.MinFunc(p.ready, func(a, b *entry[K, S]) int {
-		return cmp.Compare(p.score(a.kind, wanted), p.score(b.kind, wanted))
+		return cmp.Compare(p.score(a.kind, weights), p.score(b.kind, weights))
 	})
 }
 
 // score returns the demand for a kind, divided by its number of browsers.
-func (p *Pool[K, S]) score(kind K, wanted map[K]float64) float64 {
-	return wanted[kind] / float64(max(len(p.ofKind(kind)), 1))
+func (p *Pool[K, S]) score(kind K, weights map[K]float64) float64 {
+	return weights[kind] / float64(max(len(p.ofKind(kind)), 1))
 }
 
 // mostWanted returns the kind whose next browser is most likely to be claimed. If
 // the pool is full, its score must exceed that of the replaced browser by
 // replaceFactor.
-func (p *Pool[K, S]) mostWanted(wanted map[K]float64, limit int, now time.Time) (best K, ok bool) {
+func (p *Pool[K, S]) mostWanted(weights map[K]float64, limit int, now time.Time) (best K, ok bool) {
 	if limit == 0 {
 		return best, false
 	}
 	bestScore := 0.0
-	for kind, weight := range wanted {
+	for kind, weight := range weights {
 		if now.Before(p.backoffs[kind].until) {
 			continue
 		}
@@ -226,7 +226,7 @@ func (p *Pool[K, S]) mostWanted(wanted map[K]float64, limit int, now time.Time) 
 		}
 	}
 	if ok && len(p.ready) >= limit {
-		return best, bestScore > replaceFactor*p.score(p.leastWanted(wanted).kind, wanted)
+		return best, bestScore > replaceFactor*p.score(p.leastWanted(weights).kind, weights)
 	}
 	return best, ok
 }

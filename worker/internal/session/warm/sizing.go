@@ -50,21 +50,21 @@ const (
 
 // plan is the number of browsers that a pool wants, and of which kinds.
 type plan[K comparable] struct {
-	target int
-	reason Reason
-	stock  map[K]int     // of kinds that launches request regularly
-	wanted map[K]float64 // weights of all kinds that launches requested recently
+	target  int
+	reason  Reason
+	stock   map[K]int     // of kinds that launches request regularly
+	weights map[K]float64 // weights of all kinds that launches requested recently
 }
 
 // plan decides how many browsers the pool wants. The caller holds the lock.
-func (p *Pool[K, S]) plan(load Load, wanted map[K]float64, now time.Time) plan[K] {
-	next := plan[K]{stock: map[K]int{}, wanted: wanted, reason: Minimum, target: p.Size}
-	forgotten := func(kind K) bool { _, found := wanted[kind]; return !found }
+func (p *Pool[K, S]) plan(load Load, weights map[K]float64, now time.Time) plan[K] {
+	next := plan[K]{stock: map[K]int{}, weights: weights, reason: Minimum, target: p.Size}
+	forgotten := func(kind K) bool { _, found := weights[kind]; return !found }
 	maps.DeleteFunc(p.durations, func(kind K, _ durations) bool { return forgotten(kind) })
 	maps.DeleteFunc(p.lacks, func(kind K, _ []time.Time) bool { return forgotten(kind) })
 	maps.DeleteFunc(p.memories, func(kind K, _ memory) bool { return forgotten(kind) })
 	sum := 0
-	for kind := range wanted {
+	for kind := range weights {
 		stock := p.demand.stock(kind, p.durations[kind], now)
 		if stock > 0 {
 			next.stock[kind] = stock
@@ -99,7 +99,7 @@ func (p *Pool[K, S]) mostUrgent(next plan[K], now time.Time) (best K, ok bool) {
 		return best, false
 	}
 	return slices.MinFunc(kinds, func(a, b K) int {
-		return cmp.Or(cmp.Compare(filled(a), filled(b)), cmp.Compare(next.wanted[b], next.wanted[a]))
+		return cmp.Or(cmp.Compare(filled(a), filled(b)), cmp.Compare(next.weights[b], next.weights[a]))
 	}), true
 }
 

@@ -33,11 +33,11 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 		}
 		config = found
 	} else {
-		made, err := profileFromSpec(r.Body.Spec)
+		profile, err := profileFromSpec(r.Body.Spec)
 		if err != nil {
 			return nil, err
 		}
-		config = made
+		config = profile
 	}
 	call.ProfileID = config.ProfileId
 	c.record(ctx, call)

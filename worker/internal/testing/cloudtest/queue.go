@@ -24,34 +24,34 @@ type queued struct {
 // awaitTurn waits until the launch can take a slot. Otherwise it returns its position in
 // the queue, and whether it keeps its place. The caller holds the lock, which is released
 // meanwhile.
-func (c *Cloud) awaitTurn(ctx context.Context, asked *cloudapi.AuthorizeRequest) (position int, keeps bool, err error) {
+func (c *Cloud) awaitTurn(ctx context.Context, request *cloudapi.AuthorizeRequest) (position int, keeps bool, err error) {
 	var wait, poll int32
-	if asked.WaitSeconds != nil {
-		wait, poll = *asked.WaitSeconds, *asked.WaitSeconds
+	if request.WaitSeconds != nil {
+		wait, poll = *request.WaitSeconds, *request.WaitSeconds
 	}
-	if asked.PollSeconds != nil {
-		poll = min(wait, *asked.PollSeconds)
+	if request.PollSeconds != nil {
+		poll = min(wait, *request.PollSeconds)
 	}
 	over := time.Now().Add(time.Duration(poll) * time.Second)
 	for {
-		at := c.position(asked.SessionId)
+		index := c.position(request.SessionId)
 		switch {
-		case c.limit == nil || len(c.slots)+at < *c.limit:
-			c.leaveQueue(asked.SessionId)
+		case c.limit == nil || len(c.slots)+index < *c.limit:
+			c.leaveQueue(request.SessionId)
 			return 0, false, nil
 		case wait == 0:
-			return at + 1, false, nil
-		case at == len(c.queue):
-			c.queue = append(c.queue, queued{session: asked.SessionId})
+			return index + 1, false, nil
+		case index == len(c.queue):
+			c.queue = append(c.queue, queued{session: request.SessionId})
 		}
-		c.queue[at].until = time.Time{}
+		c.queue[index].until = time.Time{}
 		if !time.Now().Before(over) {
 			if poll == wait {
-				c.leaveQueue(asked.SessionId)
-				return at + 1, false, nil
+				c.leaveQueue(request.SessionId)
+				return index + 1, false, nil
 			}
-			c.queue[at].until = time.Now().Add(queueTTL)
-			return at + 1, true, nil
+			c.queue[index].until = time.Now().Add(queueTTL)
+			return index + 1, true, nil
 		}
 		c.mu.Unlock()
 		select {
@@ -60,7 +60,7 @@ func (c *Cloud) awaitTurn(ctx context.Context, asked *cloudapi.AuthorizeRequest)
 		}
 		c.mu.Lock()
 		if ctx.Err() != nil {
-			c.leaveQueue(asked.SessionId)
+			c.leaveQueue(request.SessionId)
 			return 0, false, ctx.Err()
 		}
 	}

@@ -114,10 +114,10 @@ func (c *Catalog) ListChromiumReleases(_ context.Context, r cloudapi.ListChromiu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var fits []cloudapi.ChromiumRelease
-	for _, one := range c.releases {
-		if (r.Params.Os == nil || *r.Params.Os == one.Os) && (r.Params.Arch == nil || *r.Params.Arch == one.Arch) &&
-			(r.Params.Major == nil || *r.Params.Major == one.Major) {
-			fits = append(fits, one)
+	for _, release := range c.releases {
+		if (r.Params.Os == nil || *r.Params.Os == release.Os) && (r.Params.Arch == nil || *r.Params.Arch == release.Arch) &&
+			(r.Params.Major == nil || *r.Params.Major == release.Major) {
+			fits = append(fits, release)
 		}
 	}
 	page, list := 1, cloudapi.ChromiumReleaseList{Items: []cloudapi.ChromiumRelease{}}

@@ -204,19 +204,19 @@ func (s *scenario) useBrowser(ctx context.Context, profile string) error {
 }
 
 func (s *scenario) pageThroughProfiles(dashboard context.Context) error {
-	seen := 0
+	count := 0
 	for page, more := int32(1), true; more; page++ {
 		list, _, err := s.cloud.ProfilesAPI.ListProfiles(dashboard).Page(page).Limit(1).Execute()
 		if err != nil {
 			return unexpected("list the profiles", nil, err)
 		}
-		seen += len(list.Data.Items)
+		count += len(list.Data.Items)
 		more = list.Data.Pagination.HasNext
-		if !more && list.Data.Pagination.Total != int64(seen) {
+		if !more && list.Data.Pagination.Total != int64(count) {
 			return unexpected("list the profiles", list, nil)
 		}
 	}
-	printStep("page through %d profiles, one a page", seen)
+	printStep("page through %d profiles, one a page", count)
 	return nil
 }
 

@@ -206,19 +206,19 @@ func (s *scenario) useBrowser(ctx context.Context, profile uuid.UUID) error {
 }
 
 func (s *scenario) pageThroughProfiles(ctx context.Context) error {
-	seen := 0
+	count := 0
 	for page, more := int32(1), true; more; page++ {
 		list, err := s.cloud.ListProfilesWithResponse(ctx, &cloudapi.ListProfilesParams{Page: &page, Limit: new(int32(1))}, s.withToken)
 		if err != nil || list.JSON200 == nil {
 			return unexpected("list the profiles", list, err)
 		}
-		seen += len(list.JSON200.Data.Items)
+		count += len(list.JSON200.Data.Items)
 		more = list.JSON200.Data.Pagination.HasNext
-		if !more && list.JSON200.Data.Pagination.Total != int64(seen) {
+		if !more && list.JSON200.Data.Pagination.Total != int64(count) {
 			return unexpected("list the profiles", list, nil)
 		}
 	}
-	printStep("page through %d profiles, one a page", seen)
+	printStep("page through %d profiles, one a page", count)
 	return nil
 }
 

@@ -40,10 +40,10 @@ var profileID = uuid.MustParse("01890000-0000-7000-8000-000000000001")
 
 // runSession reads a session and writes its result. It restores the data into an empty
 // directory, or saves a directory.
-func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
+func runSession(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	debug.SetGCPercent(50) // as svc-worker does
 	var s session
-	if err := json.NewDecoder(in).Decode(&s); err != nil {
+	if err := json.NewDecoder(input).Decode(&s); err != nil {
 		return err
 	}
 	bucket, err := profiledata.OpenBucket(ctx, s.Store, nil)
@@ -67,7 +67,7 @@ func runSession(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	if done.Peak, err = peakMemory(); err != nil {
 		return err
 	}
-	return json.NewEncoder(out).Encode(done)
+	return json.NewEncoder(output).Encode(done)
 }
 
 // measure restores into a directory beside that of the session, and saves that of the
@@ -91,13 +91,13 @@ func measure(ctx context.Context, s session, h *profiledata.Handle, done *result
 	if !s.Save {
 		return nil
 	}
-	from, err := os.OpenRoot(s.Dir)
+	source, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
+	defer source.Close()
 	began = time.Now()
-	err = h.Save(ctx, from)
+	err = h.Save(ctx, source)
 	done.Save = time.Since(began)
 	return err
 }
@@ -121,17 +121,17 @@ func peakMemory() (int64, error) {
 const fileSize = 256 << 10
 
 // writeProfile writes files with this total size. About half of each is compressible.
-func writeProfile(root *os.Root, from, files int, seed int64) error {
+func writeProfile(root *os.Root, first, files int, seed int64) error {
 	random := rand.New(rand.NewSource(seed))
 	text := make([]byte, fileSize)
-	for i := from; i < from+files; i++ {
-		for at := 0; at < len(text); {
+	for i := first; i < first+files; i++ {
+		for offset := 0; offset < len(text); {
 			if random.Intn(2) == 0 {
-				at += copy(text[at:], fmt.Sprintf(`{"origin":"https://site-%d.example/","last_used":%d,"setting":1},`, random.Intn(1000), random.Int63()))
+				offset += copy(text[offset:], fmt.Sprintf(`{"origin":"https://site-%d.example/","last_used":%d,"setting":1},`, random.Intn(1000), random.Int63()))
 			} else {
-				n := min(len(text)-at, 64)
-				random.Read(text[at : at+n])
-				at += n
+				n := min(len(text)-offset, 64)
+				random.Read(text[offset : offset+n])
+				offset += n
 			}
 		}
 		name := fmt.Sprintf("Default/f%04d", i)
