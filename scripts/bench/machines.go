@@ -175,12 +175,12 @@ type schedule struct {
 	machines    int
 	began       time.Time
 	apart, long time.Duration
-	taken       atomic.Int64
+	count       atomic.Int64
 }
 
 // next returns the next heartbeat that no sender has taken.
 func (s *schedule) next() (machine int, due time.Time, ok bool) {
-	nth := s.taken.Add(1) - 1
+	nth := s.count.Add(1) - 1
 	after := time.Duration(nth) * s.apart
 	return int(nth) % s.machines, s.began.Add(after), after < s.long
 }

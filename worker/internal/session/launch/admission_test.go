@@ -47,8 +47,8 @@ func TestLaunch_EnforcesAdmissionUnderParallelLaunches(t *testing.T) {
 	}
 	close(proceed)
 	launches.Wait()
-	if running, launching := r.Counts(); running != 0 || launching != 0 || len(r.cloud.asked) != limit {
-		t.Errorf("got %d running, %d launching, %d authorize requests", running, launching, len(r.cloud.asked))
+	if running, launching := r.Counts(); running != 0 || launching != 0 || len(r.cloud.requests) != limit {
+		t.Errorf("got %d running, %d launching, %d authorize requests", running, launching, len(r.cloud.requests))
 	}
 }
 
@@ -160,11 +160,11 @@ func (a admissionFunc) Admit(int, int) error { return a() }
 
 func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 	var r *fixture
-	asked, locked, seen := 0, make(chan struct{}), false
+	calls, locked, seen := 0, make(chan struct{}), false
 	var another sync.WaitGroup
 	r = newFixture(t, func(o *launch.Options) {
 		o.Admission = admissionFunc(func() error {
-			if asked++; asked == 1 {
+			if calls++; calls == 1 {
 				return nil
 			}
 			close(locked)

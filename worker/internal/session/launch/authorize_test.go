@@ -51,14 +51,14 @@ func (*fakeCloud) Deliver(context.Context, session.OrganizationKey) bool { retur
 func (r *fixture) withCountingAdmission() {
 	const limit = 1
 	held := map[uuid.UUID]bool{}
-	r.cloud.decide = func(asked launch.Authorization) (full bool, err error) {
-		for _, end := range asked.Ends {
+	r.cloud.decide = func(request launch.Authorization) (full bool, err error) {
+		for _, end := range request.Ends {
 			delete(held, end.SessionID)
 		}
 		if len(held) >= limit {
 			return true, fault.New(fault.PaymentRequired, "All slots of the organization are in use.")
 		}
-		held[asked.SessionID] = true
+		held[request.SessionID] = true
 		return len(held) == limit, nil
 	}
 }
@@ -76,8 +76,8 @@ func TestLaunch_CarriesEndsOfItsKey(t *testing.T) {
 		t.Errorf("with another key: %v", err)
 	}
 	r.launch(t, a)
-	asked := r.cloud.asked
-	last := asked[len(asked)-1]
+	requests := r.cloud.requests
+	last := requests[len(requests)-1]
 	if len(last.Ends) != 1 || last.Ends[0].SessionID != s.ID || last.Ends[0].Reason != session.ByRequest {
 		t.Errorf("carried %+v", last.Ends)
 	}
@@ -87,9 +87,9 @@ func TestLaunch_CarriesNoEndsWithoutEndedSessions(t *testing.T) {
 	r := newFixture(t)
 	r.launch(t, byProfile())
 	r.launch(t, byProfile())
-	for _, asked := range r.cloud.asked {
-		if asked.Ends != nil {
-			t.Errorf("carried %+v", asked.Ends)
+	for _, request := range r.cloud.requests {
+		if request.Ends != nil {
+			t.Errorf("carried %+v", request.Ends)
 		}
 	}
 }
@@ -117,8 +117,8 @@ func TestLaunch_WaitsForEndingSession(t *testing.T) {
 			r := newFixture(t)
 			r.withCountingAdmission()
 			decide := r.cloud.decide
-			r.cloud.decide = func(asked launch.Authorization) (bool, error) {
-				full, err := decide(asked)
+			r.cloud.decide = func(request launch.Authorization) (bool, error) {
+				full, err := decide(request)
 				return full && knownFull, err
 			}
 			s := r.launch(t, byProfile())
@@ -129,8 +129,8 @@ func TestLaunch_WaitsForEndingSession(t *testing.T) {
 			if !knownFull {
 				want++ // the second was refused once
 			}
-			if len(r.cloud.asked) != want {
-				t.Errorf("got %d authorize requests, want %d", len(r.cloud.asked), want)
+			if len(r.cloud.requests) != want {
+				t.Errorf("got %d authorize requests, want %d", len(r.cloud.requests), want)
 			}
 		})
 	}
@@ -144,8 +144,8 @@ func TestLaunch_RefusedAtOnceWithoutEndingSession(t *testing.T) {
 	if _, err := r.Launch(t.Context(), byProfile()); !fault.Is(err, fault.PaymentRequired) {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > time.Second || len(r.cloud.asked) != 2 {
-		t.Errorf("refused after %v and %d authorize requests", took, len(r.cloud.asked))
+	if took := time.Since(began); took > time.Second || len(r.cloud.requests) != 2 {
+		t.Errorf("refused after %v and %d authorize requests", took, len(r.cloud.requests))
 	}
 }
 
@@ -180,7 +180,7 @@ func TestLaunch_ReleasesSlotWithoutConfiguration(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		ends := r.cloud.ends()
-		if len(ends) != 1 || ends[0].SessionID != r.cloud.asked[0].SessionID || ends[0].ProfileID != *request.ProfileID || !ends[0].OrganizationKey.Equal(key) {
+		if len(ends) != 1 || ends[0].SessionID != r.cloud.requests[0].SessionID || ends[0].ProfileID != *request.ProfileID || !ends[0].OrganizationKey.Equal(key) {
 			t.Errorf("reported %+v", ends)
 		}
 		r.assertNoResourcesLeak(t)

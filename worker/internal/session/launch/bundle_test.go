@@ -71,7 +71,7 @@ func TestSpec_RefusesUnmatchedCriteriaBeforeAuthorize(t *testing.T) {
 	if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
-	if len(r.cloud.asked) > 0 {
+	if len(r.cloud.requests) > 0 {
 		t.Error("the cloud got a request")
 	}
 	r.launch(t, launch.Request{Headless: true, Spec: &launch.Spec{Criteria: bundle.Criteria{OS: "windows"}}})
@@ -122,7 +122,7 @@ func TestSpec_RefusesInvalidFilename(t *testing.T) {
 	if details := assertKind(t, err, fault.NotInstalled).Details; len(details) != 1 || details[0].Received != 1 {
 		t.Errorf("for a version that is not installed: %+v", details)
 	}
-	if len(r.cloud.asked) > 0 {
+	if len(r.cloud.requests) > 0 {
 		t.Error("the cloud got a request")
 	}
 }
@@ -139,8 +139,8 @@ func TestSpec_WithoutVersionGetsVersionOfItsBundle(t *testing.T) {
 	for _, spec := range []launch.Spec{{Filename: "haiku.json"}, {Criteria: bundle.Criteria{OS: "haiku"}}} {
 		r.cloud.profile.BrowserVersion = 1
 		got := r.launch(t, launch.Request{Headless: true, Spec: &spec})
-		if asked := r.cloud.asked[len(r.cloud.asked)-1]; asked.BrowserVersion != 1 || got.Bundle != chosen(haiku) || got.BrowserVersion != 1 {
-			t.Errorf("%+v: authorized version %d, launched %d with %+v", spec, asked.BrowserVersion, got.BrowserVersion, got.Bundle)
+		if request := r.cloud.requests[len(r.cloud.requests)-1]; request.BrowserVersion != 1 || got.Bundle != chosen(haiku) || got.BrowserVersion != 1 {
+			t.Errorf("%+v: authorized version %d, launched %d with %+v", spec, request.BrowserVersion, got.BrowserVersion, got.Bundle)
 		}
 	}
 }

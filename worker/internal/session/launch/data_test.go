@@ -113,7 +113,7 @@ func TestPersist_AllowsOneLaunchAtATime(t *testing.T) {
 	first := r.launch(t, request)
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.Conflict)
-	if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[1].SessionID {
+	if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.requests[1].SessionID {
 		t.Errorf("ended %+v, want the second launch's slot", end)
 	}
 	if err := r.browser(t, first).CDP().Call(t.Context(), "", "Browser.close", nil, nil); err != nil {

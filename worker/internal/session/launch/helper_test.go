@@ -36,7 +36,7 @@ type fakeCloud struct {
 	onStart       error
 	starting      func()                    // called while a start is reported
 	entered       func(ctx context.Context) // called before an authorization is answered
-	asked         []launch.Authorization
+	requests      []launch.Authorization
 	started       []session.Session
 	ended         []launch.Ended
 	changed       []session.Session
@@ -51,13 +51,13 @@ type fakeCloud struct {
 	keyRefusal    error
 }
 
-func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
+func (c *fakeCloud) Authorize(ctx context.Context, request launch.Authorization) (launch.Grant, error) {
 	if c.entered != nil {
 		c.entered(ctx)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = append(c.asked, asked)
+	c.requests = append(c.requests, request)
 	if c.refusal != nil {
 		c.queued--
 		return launch.Grant{Queued: c.queued >= 0}, c.refusal
@@ -65,7 +65,7 @@ func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (
 	full, slot := false, uuid.New()
 	if c.decide != nil {
 		var err error
-		if full, err = c.decide(asked); err != nil {
+		if full, err = c.decide(request); err != nil {
 			return launch.Grant{}, err
 		}
 	}
@@ -73,8 +73,8 @@ func (c *fakeCloud) Authorize(ctx context.Context, asked launch.Authorization) (
 		return launch.Grant{SlotID: &slot}, nil
 	}
 	granted := c.profile
-	if asked.ProfileID != nil {
-		granted.ID = *asked.ProfileID
+	if request.ProfileID != nil {
+		granted.ID = *request.ProfileID
 	}
 	return launch.Grant{SlotID: &slot, Profile: granted, Full: full}, nil
 }

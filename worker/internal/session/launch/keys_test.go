@@ -23,9 +23,9 @@ type keyCheckingCloud struct {
 	now     atomic.Int64
 }
 
-func (c *keyCheckingCloud) Authorize(ctx context.Context, asked launch.Authorization) (launch.Grant, error) {
-	if asked.OrganizationKey.IsZero() || asked.OrganizationKey.Equal(c.key) {
-		return c.fakeCloud.Authorize(ctx, asked)
+func (c *keyCheckingCloud) Authorize(ctx context.Context, request launch.Authorization) (launch.Grant, error) {
+	if request.OrganizationKey.IsZero() || request.OrganizationKey.Equal(c.key) {
+		return c.fakeCloud.Authorize(ctx, request)
 	}
 	now := c.now.Add(1)
 	defer c.now.Add(-1)
@@ -117,7 +117,7 @@ func TestLaunch_AllowedKeysAreCountedExactly(t *testing.T) {
 	if running, launching := r.Counts(); running != limit || launching != 0 || started.Load() != limit || refused.Load() != tries-limit {
 		t.Errorf("got %d running and %d launching; %d were started, %d refused", running, launching, started.Load(), refused.Load())
 	}
-	if given := len(r.cloud.ends()); given != len(r.cloud.asked)-limit {
-		t.Errorf("%d slots were granted, %d released", len(r.cloud.asked), given)
+	if given := len(r.cloud.ends()); given != len(r.cloud.requests)-limit {
+		t.Errorf("%d slots were granted, %d released", len(r.cloud.requests), given)
 	}
 }

@@ -26,8 +26,8 @@ func TestLaunch_AuthorizesStartsAndReports(t *testing.T) {
 	request := byProfile()
 	request.Override.Metadata = map[string]string{"env": "live"}
 	s := r.launch(t, request)
-	if asked := r.cloud.asked; len(asked) != 1 || asked[0].SessionID != s.ID || *asked[0].ProfileID != *request.ProfileID || asked[0].Spec != nil {
-		t.Errorf("authorize request %+v", asked)
+	if requests := r.cloud.requests; len(requests) != 1 || requests[0].SessionID != s.ID || *requests[0].ProfileID != *request.ProfileID || requests[0].Spec != nil {
+		t.Errorf("authorize request %+v", requests)
 	}
 	reported := s // the report is sent before the session has this step
 	reported.Timeline = s.Timeline[:len(s.Timeline)-1]
@@ -55,8 +55,8 @@ func TestSpec_ChecksVersionBeforeAuthorize(t *testing.T) {
 	if diff := cmp.Diff(want, got.Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
-	if len(r.cloud.asked) > 0 || len(r.cloud.ends()) > 0 {
-		t.Errorf("got authorize requests %v and ends %v", r.cloud.asked, r.cloud.ends())
+	if len(r.cloud.requests) > 0 || len(r.cloud.ends()) > 0 {
+		t.Errorf("got authorize requests %v and ends %v", r.cloud.requests, r.cloud.ends())
 	}
 }
 
@@ -65,8 +65,8 @@ func TestSpec_DefaultsToNewestVersion(t *testing.T) {
 	r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{o.Builds.(fakeBuilds)[0], older} })
 	body := struct{ locale string }{"de-DE"}
 	s := r.launch(t, launch.Request{Spec: &launch.Spec{Body: body}, Headless: true})
-	if asked := r.cloud.asked[0]; asked.BrowserVersion != r.build.Major || asked.Spec != body || asked.ProfileID != nil {
-		t.Errorf("authorize request %+v", asked)
+	if request := r.cloud.requests[0]; request.BrowserVersion != r.build.Major || request.Spec != body || request.ProfileID != nil {
+		t.Errorf("authorize request %+v", request)
 	}
 	if s.BrowserVersion != r.build.Major {
 		t.Errorf("version %d", s.BrowserVersion)
@@ -89,8 +89,8 @@ func TestLaunch_UninstalledVersionReleasesSlot(t *testing.T) {
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.NotInstalled)
 	end := r.awaitEnd(t, time.Second)
-	if end.SessionID != r.cloud.asked[0].SessionID || end.ProfileID != *request.ProfileID {
-		t.Errorf("ended %+v, authorize request %+v", end, r.cloud.asked[0])
+	if end.SessionID != r.cloud.requests[0].SessionID || end.ProfileID != *request.ProfileID {
+		t.Errorf("ended %+v, authorize request %+v", end, r.cloud.requests[0])
 	}
 }
 
@@ -103,7 +103,7 @@ func TestLaunch_HeadlessOnlyBuildReleasesSlot(t *testing.T) {
 	if details := assertKind(t, err, fault.Validation).Details; len(details) != 1 || details[0].Field != "browser.headless" {
 		t.Errorf("details %+v", details)
 	}
-	if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[0].SessionID {
+	if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.requests[0].SessionID {
 		t.Errorf("ended %+v", end)
 	}
 }
@@ -123,7 +123,7 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 	if diff := cmp.Diff([]string{"browser.args[0]", "browser.args[2]", "browser.startUrls[1]", "browser.timezoneId", "browser.caCertificates[1]"}, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
-	if len(r.cloud.asked) > 0 {
+	if len(r.cloud.requests) > 0 {
 		t.Error("the cloud got a request")
 	}
 }
@@ -150,7 +150,7 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 			t.Errorf("%d, key %q: end reported: %v, want %v", tc.kind.Status(), tc.key, reported, tc.reported)
 		}
 		if reported {
-			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[len(r.cloud.asked)-1].SessionID {
+			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.requests[len(r.cloud.requests)-1].SessionID {
 				t.Errorf("ended %+v", end)
 			}
 		}
@@ -198,7 +198,7 @@ func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
 			request.Timeout = time.Second
 			_, err := r.Launch(ctx, request)
 			assertKind(t, err, tc.kind)
-			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.asked[0].SessionID || end.ProfileID != *request.ProfileID {
+			if end := r.awaitEnd(t, time.Second); end.SessionID != r.cloud.requests[0].SessionID || end.ProfileID != *request.ProfileID {
 				t.Errorf("ended %+v", end)
 			}
 			if live, _ := r.Sessions.Live(); len(live) > 0 || len(r.cloud.started) > 0 {
@@ -255,7 +255,7 @@ func TestShutdown_EndsBrowsersAndWaitsForLaunches(t *testing.T) {
 	}
 	<-launched
 	r.assertNoResourcesLeak(t)
-	for _, id := range []uuid.UUID{one.ID, two.ID, r.cloud.asked[2].SessionID} {
+	for _, id := range []uuid.UUID{one.ID, two.ID, r.cloud.requests[2].SessionID} {
 		r.assertSession(t, id, session.Killed, session.Drain, nil)
 	}
 	if n := len(r.cloud.ends()); n != 3 {

@@ -27,7 +27,7 @@ func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 		err     error
 		field   string
 		message string
-		asked   int // authorize requests, each followed by an end
+		calls   int // authorize requests, each followed by an end
 	}{
 		{"credentials", own, launch.ErrProxyCredentials, "proxyOverride.server", "refuses the credentials", 0},
 		{"reach", own, launch.ErrProxyUnreachable, "proxyOverride.server", "cannot be reached", 0},
@@ -45,10 +45,10 @@ func TestProxy_ReportsFailureOfCheck(t *testing.T) {
 			if diff := cmp.Diff(want, assertKind(t, err, fault.Validation).Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
-			if len(r.cloud.asked) != tc.asked || len(r.cloud.ends()) != tc.asked || r.opened != r.closed {
-				t.Errorf("got %d authorize requests and %d ends; %d egresses opened, %d closed", len(r.cloud.asked), len(r.cloud.ends()), r.opened, r.closed)
+			if len(r.cloud.requests) != tc.calls || len(r.cloud.ends()) != tc.calls || r.opened != r.closed {
+				t.Errorf("got %d authorize requests and %d ends; %d egresses opened, %d closed", len(r.cloud.requests), len(r.cloud.ends()), r.opened, r.closed)
 			}
-			if tc.asked > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
+			if tc.calls > 0 && !r.cloud.ends()[0].OrganizationKey.Equal(tc.request.OrganizationKey) {
 				t.Error("the slot was released with another key")
 			}
 		})
@@ -81,13 +81,13 @@ func TestProxy_UnusableUpstreamReleasesResources(t *testing.T) {
 
 func TestProxy_IsCheckedOnce(t *testing.T) {
 	r := newFixture(t)
-	asked := 0
-	r.checkProxy = func(context.Context) error { asked++; return nil }
+	calls := 0
+	r.checkProxy = func(context.Context) error { calls++; return nil }
 	request := byProfile()
 	request.Override.Proxy = &settings.Proxy{Server: "http://own:1"}
 	r.launch(t, request)
-	if asked != 1 {
-		t.Errorf("got %d checks", asked)
+	if calls != 1 {
+		t.Errorf("got %d checks", calls)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestProxy_CheckIsCanceledWithClient(t *testing.T) {
 	began := time.Now()
 	_, err := r.Launch(ctx, request)
 	assertKind(t, err, fault.Unavailable)
-	if time.Since(began) > 5*time.Second || len(r.cloud.asked) > 0 {
-		t.Errorf("took %v, the cloud was got %d checks", time.Since(began), len(r.cloud.asked))
+	if time.Since(began) > 5*time.Second || len(r.cloud.requests) > 0 {
+		t.Errorf("took %v, the cloud was got %d checks", time.Since(began), len(r.cloud.requests))
 	}
 }

@@ -92,8 +92,8 @@ func TestLaunch_WaitsForMachineInOrder(t *testing.T) {
 		assertKind(t, <-errs, fault.Internal) // its browser did not start
 	}
 	var order []uuid.UUID
-	for _, asked := range r.cloud.asked {
-		order = append(order, *asked.ProfileID)
+	for _, request := range r.cloud.requests {
+		order = append(order, *request.ProfileID)
 	}
 	if !slices.Equal(order, profiles) {
 		t.Errorf("served %v, arrived %v", order, profiles)
@@ -179,7 +179,7 @@ func TestDrain_RefusesWaitingLaunches(t *testing.T) {
 	_, errs = r.queueUp(t, 1)
 	r.cloud.refusal, r.cloud.queued = fault.New(fault.PaymentRequired, "full"), 1<<30 // it waits for a slot
 	machine.openGate()
-	eventually(t, func() bool { r.cloud.mu.Lock(); defer r.cloud.mu.Unlock(); return len(r.cloud.asked) > 0 })
+	eventually(t, func() bool { r.cloud.mu.Lock(); defer r.cloud.mu.Unlock(); return len(r.cloud.requests) > 0 })
 	r.Drain()
 	if err := <-errs; err.Error() != "This worker is draining." {
 		t.Errorf("got %v", err)
@@ -193,12 +193,12 @@ func TestLaunch_RepeatsRequestForSlot(t *testing.T) {
 	if err := r.fail(t, waiting(time.Minute)); !fault.Is(err, fault.PaymentRequired) {
 		t.Errorf("got %v", err)
 	}
-	asked := r.cloud.asked
-	if len(asked) != 4 {
-		t.Fatalf("%d requests, want 4", len(asked))
+	requests := r.cloud.requests
+	if len(requests) != 4 {
+		t.Fatalf("%d requests, want 4", len(requests))
 	}
-	for _, each := range asked {
-		if each.SessionID != asked[0].SessionID || each.Wait <= each.Poll || each.Poll != 25*time.Second {
+	for _, each := range requests {
+		if each.SessionID != requests[0].SessionID || each.Wait <= each.Poll || each.Poll != 25*time.Second {
 			t.Errorf("asked %+v", each)
 		}
 	}
@@ -215,8 +215,8 @@ func TestLaunch_RepeatsFailedRequestForSlot(t *testing.T) {
 		return false, nil
 	}
 	assertKind(t, r.fail(t, waiting(time.Minute)), fault.Internal) // its browser did not start
-	if len(r.cloud.asked) != 3 || r.cloud.asked[2].SessionID != r.cloud.asked[0].SessionID {
-		t.Errorf("asked %+v", r.cloud.asked)
+	if len(r.cloud.requests) != 3 || r.cloud.requests[2].SessionID != r.cloud.requests[0].SessionID {
+		t.Errorf("asked %+v", r.cloud.requests)
 	}
 	failures = 1 << 30
 	assertKind(t, r.fail(t, waiting(300*time.Millisecond)), fault.Unavailable)

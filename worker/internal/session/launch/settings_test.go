@@ -143,7 +143,7 @@ func TestProxy_RefusesUnusableProxy(t *testing.T) {
 	if diff := cmp.Diff([]string{"proxyOverride.server", "proxyOverride.username"}, fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
-	if len(r.cloud.asked) > 0 {
+	if len(r.cloud.requests) > 0 {
 		t.Error("the cloud got a request before the check")
 	}
 	r.cloud.profile.Settings.Proxy = &settings.Proxy{Server: "socks5://proxy.example:1080", Password: "secret"}

@@ -72,8 +72,8 @@ func TestLaunch_RefusesLimitsAboveHighest(t *testing.T) {
 	request := byProfile()
 	request.Override.IdleTimeoutSeconds = new(int32(3600))
 	_, err := r.Launch(t.Context(), request)
-	if got := assertKind(t, err, fault.Validation); got.Details[0].Field != "browser.idleTimeoutSeconds" || len(r.cloud.asked) > 0 {
-		t.Errorf("got %+v after %d requests to the cloud", got.Details, len(r.cloud.asked))
+	if got := assertKind(t, err, fault.Validation); got.Details[0].Field != "browser.idleTimeoutSeconds" || len(r.cloud.requests) > 0 {
+		t.Errorf("got %+v after %d requests to the cloud", got.Details, len(r.cloud.requests))
 	}
 	r.cloud.profile.Settings.IdleTimeoutSeconds = new(int32(0))
 	_, err = r.Launch(t.Context(), byProfile())

@@ -92,8 +92,8 @@ func TestWarm_BrowsersAreNotReportedToCloud(t *testing.T) {
 	w.awaitReady(t, 0)
 	w.cloud.mu.Lock()
 	defer w.cloud.mu.Unlock()
-	if asked, started, ended := len(w.cloud.asked), len(w.cloud.started), len(w.cloud.ended); asked != 2 || started != 2 || ended != 0 {
-		t.Errorf("got %d authorize requests, %d starts and %d ends; want 2, 2, 0", asked, started, ended)
+	if calls, started, ended := len(w.cloud.requests), len(w.cloud.started), len(w.cloud.ended); calls != 2 || started != 2 || ended != 0 {
+		t.Errorf("got %d authorize requests, %d starts and %d ends; want 2, 2, 0", calls, started, ended)
 	}
 }
 

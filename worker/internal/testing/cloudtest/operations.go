@@ -43,7 +43,7 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 	c.record(ctx, call)
 	if r.Body.Ends != nil {
 		for _, end := range *r.Body.Ends {
-			if taken := c.slots[end.SessionId]; taken != nil && taken.machine == r.Body.MachineId {
+			if reservation := c.slots[end.SessionId]; reservation != nil && reservation.machine == r.Body.MachineId {
 				c.end(end.SessionId)
 			}
 		}
@@ -59,10 +59,10 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 		}
 		return cloudapi.AuthorizeLaunch402JSONResponse{Body: cloudapi.AuthorizeResponse{Success: true, Data: verdict}}, nil
 	}
-	taken := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
-	c.slots[r.Body.SessionId] = taken
+	reservation := &slot{id: uuid.Must(uuid.NewV7()), profile: config.ProfileId, machine: r.Body.MachineId, boot: r.Body.BootId}
+	c.slots[r.Body.SessionId] = reservation
 	return cloudapi.AuthorizeLaunch200JSONResponse{Success: true, Data: cloudapi.Authorization{
-		Allowed: true, Current: int32(len(c.slots)), Limit: c.currentLimit(), SlotId: &taken.id, ProfileConfig: &config,
+		Allowed: true, Current: int32(len(c.slots)), Limit: c.currentLimit(), SlotId: &reservation.id, ProfileConfig: &config,
 	}}, nil
 }
 
@@ -97,22 +97,22 @@ func (c *Cloud) StartProfileSession(ctx context.Context, r cloudapi.StartProfile
 	if c.ended[id] {
 		return nil, fault.New(fault.Conflict, "The session has ended.")
 	}
-	taken := c.slots[id]
-	if taken == nil {
+	reservation := c.slots[id]
+	if reservation == nil {
 		if c.full() {
 			return nil, fault.New(fault.PaymentRequired, "All slots of the organization are in use.")
 		}
-		taken = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
-		c.slots[id] = taken
-	} else if r.Body.SlotId == nil || *r.Body.SlotId != taken.id {
-		c.t.Errorf("session %s started with slot %s, it has %s", id, r.Body.SlotId, taken.id)
+		reservation = &slot{id: uuid.Must(uuid.NewV7()), profile: r.ProfileId}
+		c.slots[id] = reservation
+	} else if r.Body.SlotId == nil || *r.Body.SlotId != reservation.id {
+		c.t.Errorf("session %s started with slot %s, it has %s", id, r.Body.SlotId, reservation.id)
 	}
-	taken.running, taken.machine, taken.boot, taken.seq = true, r.Body.MachineId, r.Body.BootId, r.Body.Seq
+	reservation.running, reservation.machine, reservation.boot, reservation.seq = true, r.Body.MachineId, r.Body.BootId, r.Body.Seq
 	c.unknown = slices.DeleteFunc(c.unknown, func(u uuid.UUID) bool { return u == id })
 	startedAt := r.Body.StartedAt
 	return cloudapi.StartProfileSession201JSONResponse{
 		Body: cloudapi.SessionReportResponse{Success: true, Data: cloudapi.SessionReport{
-			SessionId: id, SlotId: &taken.id, Status: sharedapi.SessionStatusRunning, StartedAt: &startedAt,
+			SessionId: id, SlotId: &reservation.id, Status: sharedapi.SessionStatusRunning, StartedAt: &startedAt,
 		}},
 		Headers: cloudapi.StartProfileSession201ResponseHeaders{Location: "/v1/profiles/" + r.ProfileId.String() + "/sessions/" + id.String()},
 	}, nil
@@ -123,8 +123,8 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record(ctx, Call{Operation: End, ProfileID: r.ProfileId, SessionID: r.SessionId, End: r.Body})
-	if taken := c.slots[r.SessionId]; taken != nil && taken.profile != r.ProfileId {
-		c.t.Errorf("session %s of profile %s was ended with profile %s", r.SessionId, taken.profile, r.ProfileId)
+	if reservation := c.slots[r.SessionId]; reservation != nil && reservation.profile != r.ProfileId {
+		c.t.Errorf("session %s of profile %s was ended with profile %s", r.SessionId, reservation.profile, r.ProfileId)
 	}
 	c.end(r.SessionId)
 	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
