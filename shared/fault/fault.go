@@ -52,6 +52,9 @@ const (
 	Unavailable   // another service is unreachable
 	Timeout       // another service did not respond in time
 	OwnKeyRefused // this service's own credential is missing or refused; the operator must fix it
+
+	NotImplemented       // the operator has not installed what a request needs
+	PreconditionRequired // the version of a client does not fit, as Playwright answers it
 )
 
 type kindResponse struct {
@@ -79,6 +82,8 @@ var kindResponses = map[Kind]kindResponse{
 	Unavailable:          {http.StatusServiceUnavailable, CodeExternalService},
 	Timeout:              {http.StatusGatewayTimeout, CodeExternalService},
 	OwnKeyRefused:        {http.StatusServiceUnavailable, CodeAuthentication},
+	NotImplemented:       {http.StatusNotImplemented, CodeNotFound},
+	PreconditionRequired: {http.StatusPreconditionRequired, CodeConflict},
 }
 
 // Status returns the HTTP status of the kind.

@@ -44,6 +44,8 @@ type Config struct {
 	WarmPool       int    `env:"WARM_POOL" envDefault:"2" doc:"Minimum number of warm browsers, which are started before a launch needs them. 0: none."`
 	WarmPoolMax    int    `env:"WARM_POOL_MAX" envDefault:"0" doc:"Maximum number of warm browsers, at least WARM_POOL. 0: eight per processor."`
 	FreezeIdle     int    `env:"FREEZE_IDLE_SECONDS" envDefault:"0" doc:"Freeze a browser that no client has used for this long, in seconds. 0: never."`
+	PlaywrightDir  string `env:"PLAYWRIGHT_DIR" doc:"Directory with versions of playwright-core for /playwright, one per subdirectory. Default: DATA_DIR/playwright."`
+	NPMRegistry    string `env:"NPM_CONFIG_REGISTRY" envDefault:"https://registry.npmjs.org" doc:"npm registry from which svc-worker playwright install downloads playwright-core."`
 	ChromeDriver   string // path of a chromedriver that replaces the one in PATH; for tests
 
 	MaxMemory   float64 `env:"MAX_MEMORY_PERCENT" envDefault:"90" group:"Limits" doc:"Reject launches at or above this memory usage, in percent. 0: no limit."`

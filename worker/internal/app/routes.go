@@ -64,8 +64,13 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
 	w.registerBrowsers(config, links, guard, server, key)
+	playwrightDir, err := config.playwrightDir()
+	if err != nil {
+		return fmt.Errorf("PLAYWRIGHT_DIR: %w", err)
+	}
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
+		Playwright: playwrightFinder{w.launcher, playwrightDir}.find,
 	})
 	w.closers.AddFunc(w.sockets.Close)
 	w.sockets.Register(w.web)

@@ -23,6 +23,9 @@ const (
 // server sees it.
 const DriverBrowser = "127.0.0.1:9222"
 
+// DriverAddress is the address of a server in its own network.
+const DriverAddress = "127.0.0.1:9515"
+
 // ErrNoDriverNetwork means that launches on this host have no network of their own,
 // without which every user of the host could use a WebDriver server.
 var ErrNoDriverNetwork = errors.New("browser: launches have no separate network")
@@ -33,12 +36,14 @@ var ErrEnded = errors.New("browser: the browser has ended")
 // SupportsDrivers reports whether StartDriver is possible on this host.
 func (l *Launcher) SupportsDrivers() bool { return l.report.On(sandbox.NetworkNamespace) }
 
-// Driver is a WebDriver server for one browser. It runs in a sandbox of its own as
-// the browser's user, and reaches nothing but the browser's debugging server.
+// Driver is a server of a client protocol for one browser: of WebDriver, or Playwright's.
+// It runs in a sandbox of its own as the browser's user, and reaches nothing but the
+// browser's debugging server.
 type Driver struct {
-	b    *Browser
-	made *browserProcess
-	done chan struct{}
+	b      *Browser
+	made   *browserProcess
+	egress bool // it also reaches what the browser reaches, through the same proxy
+	done   chan struct{}
 }
 
 // driverState orders the start of WebDriver servers and the end of their browser.
@@ -74,6 +79,13 @@ func (s *driverState) stop() {
 // when it accepts connections. It ends with the browser. Errors: ErrEnded,
 // ErrNoDriverNetwork.
 func (b *Browser) StartDriver(ctx context.Context, program string) (*Driver, error) {
+	return b.startDriver(ctx, false, sandbox.Config{
+		Program: program, Args: []string{"--port=" + strconv.Itoa(driverPort)}, Env: baseEnv(b.paths()), Files: b.dirs.files,
+	})
+}
+
+// startDriver starts a server and returns when it accepts connections.
+func (b *Browser) startDriver(ctx context.Context, egress bool, config sandbox.Config) (*Driver, error) {
 	if !b.hasOwnNetwork() {
 		return nil, ErrNoDriverNetwork
 	}
@@ -83,31 +95,28 @@ func (b *Browser) StartDriver(ctx context.Context, program string) (*Driver, err
 	ctx, cancel := context.WithTimeout(ctx, driverStartTimeout)
 	defer cancel()
 	defer context.AfterFunc(b.drivers.ctx, cancel)()
-	d, err := b.startDriver(ctx, program)
+	d, err := b.startDriverProcess(ctx, config)
 	if err != nil {
 		b.drivers.work.Done()
-		return nil, fmt.Errorf("start %s: %w", program, err)
+		return nil, fmt.Errorf("start %s: %w", config.Program, err)
 	}
+	d.egress = egress
 	go d.run()
 	if err := d.awaitReady(ctx); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("start %s: %w; last output:\n%s", program, err, d.made.stderr.lastLines(10))
+		return nil, fmt.Errorf("start %s: %w; last output:\n%s", config.Program, err, d.made.stderr.lastLines(10))
 	}
 	return d, nil
 }
 
-func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, error) {
+func (b *Browser) startDriverProcess(ctx context.Context, config sandbox.Config) (*Driver, error) {
 	made, err := b.l.sandboxes.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer b.l.sandboxes.refill()
-	at := b.paths()
-	err = made.sandbox.Setup(ctx, sandbox.Config{
-		UID: b.uid, Proxy: proxyPort("//" + DriverBrowser), Program: program, Args: []string{"--port=" + strconv.Itoa(driverPort)},
-		Env: baseEnv(at), Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files,
-	})
-	if err == nil {
+	config.UID, config.Proxy, config.Dir, config.Writable = b.uid, proxyPort("//"+DriverBrowser), b.dirs.home, b.dirs.writable()
+	if err = made.sandbox.Setup(ctx, config); err == nil {
 		err = made.sandbox.Exec(ctx, made.proc.kill)
 	}
 	if err != nil {
@@ -122,7 +131,11 @@ func (b *Browser) startDriver(ctx context.Context, program string) (*Driver, err
 func (d *Driver) run() {
 	defer d.b.drivers.work.Done()
 	defer close(d.done)
-	port := newDebugPortListener(d.made.sandbox.Proxy(), nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
+	listener := d.made.sandbox.Proxy()
+	if d.egress {
+		listener = newEgressListener(listener, d.b)
+	}
+	port := newDebugPortListener(listener, nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
 	port.userOf = nil
 	port.serve()
 	select {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -97,8 +98,9 @@ func (a *launchRequest) parseParameters(query url.Values) (body map[string]any, 
 // they set.
 func (a *launchRequest) rename(err error) error {
 	return fault.RenameFields(err, func(field string) string {
-		if name, ok := a.names[field]; ok {
-			return name
+		name, _, _ := strings.Cut(field, "[") // of a list
+		if renamed, ok := a.names[name]; ok {
+			return renamed + field[len(name):]
 		}
 		return field
 	})

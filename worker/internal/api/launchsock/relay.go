@@ -3,6 +3,7 @@ package launchsock
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,47 +12,74 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
 	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-// upgrade connects to the browser and takes over the client's connection.
-func (s *Service) upgrade(ctx context.Context, c echo.Context, launched session.Session, keepAlive bool) (relay *intercept.Relay, err error) {
-	running, ok := s.Launches.Running(launched.LaunchID)
-	if !ok {
-		return nil, fault.New(fault.Internal, "The browser did not start.")
-	}
-	up, err := ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, c.Request().Header)
+// upstream is what a client is connected with.
+type upstream struct {
+	*ws.Upstream
+	relay     intercept.RelayOptions
+	release   func()            // called after the relay
+	endReason session.EndReason // if this ends, but not the browser
+}
+
+// connectBrowser connects with the debugging server of a browser.
+func (s *Service) connectBrowser(ctx context.Context, running launch.Running, header http.Header) (*upstream, error) {
+	launched := running.Session
+	up, err := ws.DialUpstream(ctx, running.Browser.Dial, fmt.Sprintf("127.0.0.1:%d", launched.DebugPort), launched.DebugPath, header)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "The browser did not start.")
 	}
+	return &upstream{Upstream: up, release: func() {}, endReason: session.ClientClose, relay: intercept.RelayOptions{
+		Calls: running.Browser.Calls(), Done: running.Browser.Done(), Watch: running.Activity.Watch,
+		Answer: func(message []byte) intercept.Answer { return s.reply(message, launched) },
+	}}, nil
+}
+
+// upgrade connects to the browser and takes over the client's connection.
+func (s *Service) upgrade(
+	ctx context.Context, c echo.Context, launched session.Session, keepAlive bool, way route,
+) (relay *intercept.Relay, release func(), err error) {
+	running, ok := s.Launches.Running(launched.LaunchID)
+	if !ok {
+		return nil, nil, fault.New(fault.Internal, "The browser did not start.")
+	}
+	up, err := way.connect(ctx, running, c.Request().Header)
+	if err != nil {
+		return nil, nil, err
+	}
+	up.relay.End = func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
+		return s.end(ctx, e, launched, keepAlive, up.endReason)
+	}
 	prepare := func(client *ws.Raw) {
-		relay = intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{
-			Calls: running.Browser.Calls(), Done: running.Browser.Done(), Watch: running.Activity.Watch,
-			Answer: func(message []byte) intercept.Answer { return s.reply(message, launched) },
-			End: func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
-				return s.end(ctx, e, launched, keepAlive)
-			},
-		})
+		relay = intercept.NewRelay(client, &up.Raw, up.relay)
 		if !keepAlive {
 			s.Launches.BindClient(launched.LaunchID, relay.HasClientLeft)
 		}
 	}
 	if _, err := up.TakeOver(c.Response(), prepare); err != nil {
 		_ = up.Conn.Close()
-		return nil, err
+		up.release()
+		return nil, nil, err
 	}
-	return relay, nil
+	return relay, up.release, nil
 }
 
 // end waits until the end of the session is recorded, if the browser ends by itself.
 // Otherwise it ends the session, unless that outlives the client. It returns the close frame
-// with the reason; none if the session continues.
-func (s *Service) end(ctx context.Context, e intercept.Ending, launched session.Session, keepAlive bool) (status uint16, reason string) {
+// with the reason; none if the session continues. request is the reason if neither the
+// client nor the browser has ended.
+func (s *Service) end(
+	ctx context.Context, e intercept.Ending, launched session.Session, keepAlive bool, request session.EndReason,
+) (status uint16, reason string) {
 	if e != intercept.ClientLeft {
 		if ended, ok := s.Launches.AwaitEnd(ctx, launched.LaunchID); ok {
 			return closeFrame(ended)
 		}
 	}
-	request := session.ClientClose
+	if e == intercept.ClientLeft {
+		request = session.ClientClose
+	}
 	switch {
 	case s.ctx.Err() != nil:
 		request = session.Drain

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -27,6 +28,8 @@ type launchRequest struct {
 	body []byte // like the body of POST /sessions/profile
 	// names are the parameters by the field of body that they set. Errors name them.
 	names map[string]string
+	// startTimeout limits the start of the browser; 0 is that of the launch.
+	startTimeout time.Duration
 }
 
 // parseRequest reads the organization key from X-API-Key, Bearer, ?token= or ?env=, in

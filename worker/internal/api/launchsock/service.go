@@ -1,6 +1,7 @@
 // Package launchsock serves GET /launch: a WebSocket that launches a browser,
 // charged to the organization key of the caller, and then speaks CDP with it
 // (specification 4.4, 5.3, 5.5). A refused launch is answered before the upgrade.
+// GET /playwright is the same with Playwright's protocol, for its server beside the browser.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find those for the worker itself: their
@@ -21,6 +22,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -47,10 +49,13 @@ type Options struct {
 	Parse func(body []byte) (launch.Request, error)
 	// Recording returns the recording of a session; nil without one.
 	Recording func(session.Session) *workerapi.Recording
-	Logger    *slog.Logger
+	// Playwright sets the programs of Playwright's server for the version of a client, or
+	// returns why there are none.
+	Playwright func(userAgent string, programs *browser.PlaywrightPrograms) error
+	Logger     *slog.Logger
 }
 
-// Service answers /launch and owns its connections.
+// Service answers /launch and /playwright, and owns its connections.
 type Service struct {
 	Options
 	ctx    context.Context // ends with Close
@@ -68,8 +73,21 @@ func New(o Options) *Service {
 	return s
 }
 
-// Register adds the route to e.
-func (s *Service) Register(e *echo.Echo) { e.GET("/launch", s.serve) }
+// Register adds the routes to e.
+func (s *Service) Register(e *echo.Echo) {
+	e.GET("/launch", func(c echo.Context) error {
+		return s.serve(c, route{read: func(*http.Request, *launchRequest) error { return nil }, connect: s.connectBrowser})
+	})
+	e.GET("/playwright", s.playwright)
+}
+
+// route is what differs between the routes.
+type route struct {
+	// read reads the rest of a request with a key.
+	read func(r *http.Request, parsed *launchRequest) error
+	// connect connects with a launched browser, on behalf of a client with these headers.
+	connect func(ctx context.Context, running launch.Running, header http.Header) (*upstream, error)
+}
 
 // Close refuses new connections, ends open connections and their browsers, and waits
 // for them.
@@ -93,12 +111,12 @@ func (s *Service) beginConn() bool {
 	return true
 }
 
-func (s *Service) serve(c echo.Context) error {
+func (s *Service) serve(c echo.Context, way route) error {
 	r := c.Request()
 	if origin := r.Header.Get("Origin"); origin != "" && !s.Links.Address.IsOrigin(origin) {
 		return fault.New(fault.Forbidden, "Pages of this origin are not allowed to connect.")
 	}
-	asked, request, err := s.request(r)
+	parsed, request, err := s.request(r, way)
 	if err != nil {
 		return err
 	}
@@ -112,13 +130,14 @@ func (s *Service) serve(c echo.Context) error {
 	defer context.AfterFunc(s.ctx, cancel)()
 	launched, err := s.Launches.Launch(ctx, request)
 	if err != nil {
-		return asked.rename(err)
+		return parsed.rename(err)
 	}
-	relay, err := s.upgrade(ctx, c, launched, request.KeepAlive)
+	relay, release, err := s.upgrade(ctx, c, launched, request.KeepAlive, way)
 	if err != nil {
 		s.endSession(launched, session.ClientClose)
 		return err
 	}
+	defer release()
 	s.sockets.Add(1)
 	defer s.sockets.Add(-1)
 	relay.Run(s.ctx)
@@ -127,16 +146,22 @@ func (s *Service) serve(c echo.Context) error {
 
 // request parses a request. The key is checked first: a caller without a key learns
 // nothing about other errors.
-func (s *Service) request(r *http.Request) (asked launchRequest, request launch.Request, err error) {
-	if asked, err = parseRequest(r); err != nil {
-		return asked, request, err
+func (s *Service) request(r *http.Request, way route) (parsed launchRequest, request launch.Request, err error) {
+	if parsed, err = parseRequest(r); err != nil {
+		return parsed, request, err
 	}
 	if err := ws.CheckHandshake(r); err != nil {
-		return asked, request, err
+		return parsed, request, err
 	}
-	if request, err = s.Parse(asked.body); err != nil {
-		return asked, request, asked.rename(err)
+	if err := way.read(r, &parsed); err != nil {
+		return parsed, request, err
 	}
-	request.OrganizationKey = asked.key
-	return asked, request, nil
+	if request, err = s.Parse(parsed.body); err != nil {
+		return parsed, request, parsed.rename(err)
+	}
+	request.OrganizationKey = parsed.key
+	if parsed.startTimeout > 0 {
+		request.Timeout = parsed.startTimeout
+	}
+	return parsed, request, nil
 }

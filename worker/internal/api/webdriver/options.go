@@ -8,13 +8,10 @@ import (
 	"strings"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 const chromeOptions = "goog:chromeOptions"
-
-// needless are switches of scripts for containers. They change nothing here: the
-// sandbox stays on, and the worker sets the others where the host needs them.
-var needless = []string{"--no-sandbox", "--disable-setuid-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-first-run"}
 
 // readChromeOptions reads goog:chromeOptions. Switches become those of the launch,
 // which has its own rules for them. The client chooses neither the program nor the
@@ -78,7 +75,7 @@ func (n *newSession) readArgs(raw json.RawMessage) []fault.Detail {
 				details = append(details, conflict(fmt.Sprintf("%s[%d]", field, i), "false in "+ownOptions+".browser.headless"))
 			}
 			browser["headless"] = json.RawMessage("true")
-		case slices.Contains(needless, arg):
+		case launch.IsNeedlessArg(arg):
 		default:
 			switches = append(switches, arg)
 		}

@@ -18,7 +18,7 @@ const (
 	// commandTimeout limits a command. Scripts and page loads have their own timeouts,
 	// which clients choose.
 	commandTimeout = time.Hour
-	driverHost     = "127.0.0.1:9515" // chromedriver accepts only requests for its loopback address
+	driverHost     = browser.DriverAddress // chromedriver accepts only requests for its loopback address
 )
 
 // driverSession is a WebDriver session: a launch and its chromedriver.

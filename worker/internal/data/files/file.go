@@ -1,8 +1,8 @@
 // Package files stores the files of launches on disk: what their browsers download and
 // what their clients upload.
 //
-// A launch has a directory. Its part "shared" is visible to the browser: "downloads"
-// belongs to the browser's user, "uploads" to the worker. The browser can put anything
+// A launch has a directory. Its part "shared" is visible to the browser: "downloads" and
+// "temp" belong to the browser's user, "uploads" to the worker. The browser can put anything
 // into downloads, so names found there are never trusted, links are never followed, and
 // only regular files of the browser's user are read.
 package files

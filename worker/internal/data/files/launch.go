@@ -19,12 +19,17 @@ const (
 	sharedDir    = "shared" // what the browser sees
 	downloadsDir = "downloads"
 	uploadsDir   = "uploads"
+	tempDir      = "temp"
 	indexName    = "index.json"
 	recordingDir = "recording"
 )
 
 // DownloadsBelow is the directory of downloads, relative to the shared directory.
 const DownloadsBelow = downloadsDir
+
+// TempBelow is the directory for what a server of a client protocol stores while the launch
+// runs, relative to the shared directory. It belongs to the browser's user.
+const TempBelow = tempDir
 
 // maxFiles limits the files of a launch. Beyond it downloads are canceled.
 const maxFiles = 10_000
@@ -82,11 +87,14 @@ func (s *Store) Create(launchID string, uid int, visible string) (_ *Launch, err
 			return nil, err
 		}
 	}
-	if err := os.Mkdir(l.path(downloadsDir), 0o700); err != nil {
-		return nil, err
-	}
-	if uid >= 0 {
-		if err := os.Chown(l.path(downloadsDir), uid, uid); err != nil {
+	for _, dir := range []string{downloadsDir, tempDir} {
+		if err := os.Mkdir(l.path(dir), 0o700); err != nil {
+			return nil, err
+		}
+		if uid < 0 {
+			continue
+		}
+		if err := os.Chown(l.path(dir), uid, uid); err != nil {
 			return nil, err
 		}
 	}
@@ -228,7 +236,7 @@ func (l *Launch) Close() error {
 	keep, session := l.keep || l.records, l.session
 	l.mu.Unlock()
 	if keep {
-		return errors.Join(l.dropUnkept(), l.retain())
+		return errors.Join(os.RemoveAll(l.path(tempDir)), l.dropUnkept(), l.retain())
 	}
 	l.store.forget(session)
 	return l.removeAll()
