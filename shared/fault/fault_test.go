@@ -30,13 +30,15 @@ func TestKind_StatusAndCode(t *testing.T) {
 		{Unavailable, 503, CodeExternalService},
 		{Timeout, 504, CodeExternalService},
 		{OwnKeyRefused, 503, CodeAuthentication},
+		{NotImplemented, 501, CodeNotFound},
+		{PreconditionRequired, 428, CodeConflict},
 	} {
 		if tc.kind.Status() != tc.status || tc.kind.Code() != tc.code {
 			t.Errorf("kind %d is %d %s, want %d %s", tc.kind, tc.kind.Status(), tc.kind.Code(), tc.status, tc.code)
 		}
 	}
-	if len(kindResponses) != int(OwnKeyRefused)+1 {
-		t.Errorf("got %d responses for %d kinds", len(kindResponses), int(OwnKeyRefused)+1)
+	if len(kindResponses) != int(PreconditionRequired)+1 {
+		t.Errorf("got %d responses for %d kinds", len(kindResponses), int(PreconditionRequired)+1)
 	}
 }
 

@@ -20,6 +20,7 @@ type Command[C any] struct {
 	Summary  string              // for the help; without a full stop
 	Detail   string              // for the help of the command itself; optional
 	Args     []Arg               // positional arguments, all required
+	More     *[]string           // further arguments like the last one, set before Run; nil: none are allowed
 	Flags    func(*flag.FlagSet) // defines the flags; optional
 	Run      func(ctx context.Context, config C, logger *slog.Logger) error
 	Commands []Command[C] // for a group, instead of Run
@@ -50,6 +51,9 @@ func (c Command[C]) parse(words []string) error {
 			break
 		}
 		values, words = append(values, rest[0]), rest[1:]
+	}
+	if len(values) > len(c.Args) && c.More != nil {
+		*c.More, values = values[len(c.Args):], values[:len(c.Args)]
 	}
 	if len(values) > len(c.Args) {
 		return fmt.Errorf("unexpected argument %q", values[len(c.Args)])
@@ -128,6 +132,9 @@ func (c Command[C]) usage(isProgram bool) string {
 	var b strings.Builder
 	for _, a := range c.Args {
 		b.WriteString(" " + a.Name)
+	}
+	if c.More != nil {
+		b.WriteString(" ...")
 	}
 	if c.Flags != nil {
 		b.WriteString(" [flags]")

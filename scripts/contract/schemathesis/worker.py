@@ -19,7 +19,7 @@ from fixture import MAX_LAUNCH_WAIT, Fixture, GeneratedRequest, operation_id
 from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 
 _WEBDRIVER_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
-_LAUNCHES = {"launchProfile", "launchBrowser"}
+_LAUNCHES = {"launchProfile", "launchBrowser", "launchPlaywright"}
 _PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token in the URL only once
 _INITIALIZE = {
     "jsonrpc": "2.0",
@@ -75,6 +75,7 @@ class WorkerFixture(Fixture):
             "listAndroidModels": self._prepare_android_models,
             "launchProfile": self._prepare_profile_launch,
             "launchBrowser": self._prepare_browser_launch,
+            "launchPlaywright": self._prepare_browser_launch,
             "createExtension": self._prepare_extension_upload,
             "getExtension": self._prepare_extension,
             "deleteExtension": self._prepare_extension,

@@ -31,6 +31,7 @@ func Main(args []string) int {
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
 			browsersCommand(os.Stdout, os.Stderr),
+			playwrightCommand(os.Stdout),
 			profilesCommand(os.Stdout),
 			selftestCommand(os.Stdout),
 			program.Health(func(c Config) (string, int) { return c.Host, c.Port }),

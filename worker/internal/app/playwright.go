@@ -1,11 +1,17 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"text/tabwriter"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/playwright"
 )
@@ -56,4 +62,91 @@ func programPath(name string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(path)
+}
+
+// playwrightCommand manages the versions of playwright-core on this machine.
+func playwrightCommand(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "playwright", Summary: "Install, list and remove versions of playwright-core",
+		Commands: []program.Command[Config]{installPlaywright(out), listPlaywright(out), removePlaywright(out)},
+	}
+}
+
+func installPlaywright(out io.Writer) program.Command[Config] {
+	var first string
+	var more []string
+	return program.Command[Config]{
+		Name: "install", Summary: "Install versions of playwright-core from the npm registry",
+		Detail: "Installs into PLAYWRIGHT_DIR, or into DATA_DIR/playwright. A running worker finds the versions there. Clients of\n" +
+			"/playwright need a version with their own major and minor number. The worker also needs Node.js.",
+		Args: []program.Arg{{Name: "VERSION", Doc: "Such as 1.65, for its newest patch, or 1.65.1", Value: &first}}, More: &more,
+		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
+			dir, err := config.playwrightDir()
+			if err != nil {
+				return err
+			}
+			roots, err := config.rootCAs()
+			if err != nil {
+				return err
+			}
+			registry := playwright.Registry{URL: config.NPMRegistry, Roots: roots}
+			for _, version := range append([]string{first}, more...) {
+				installed, fresh, err := registry.Install(ctx, dir, version)
+				if err != nil {
+					return err
+				}
+				verb := "Installed"
+				if !fresh {
+					verb = "Already installed:"
+				}
+				if _, err := fmt.Fprintf(out, "%s playwright-core %s in %s\n", verb, installed, dir); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func listPlaywright(out io.Writer) program.Command[Config] {
+	return program.Command[Config]{
+		Name: "list", Summary: "List the installed versions of playwright-core",
+		Run: func(_ context.Context, config Config, _ *slog.Logger) error {
+			dir, err := config.playwrightDir()
+			if err != nil {
+				return err
+			}
+			all, err := playwright.List(dir)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "INSTALLED\tPATH")
+			for _, i := range all {
+				_, _ = fmt.Fprintf(w, "%s\t%s\n", i.Version, i.Dir)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func removePlaywright(out io.Writer) program.Command[Config] {
+	var version string
+	return program.Command[Config]{
+		Name: "remove", Summary: "Remove an installed version of playwright-core",
+		Detail: "Clients of this version that are connected can lose their browsers.",
+		Args:   []program.Arg{{Name: "VERSION", Doc: "Such as 1.65.1, or 1.65 if only one patch of it is installed", Value: &version}},
+		Run: func(_ context.Context, config Config, _ *slog.Logger) error {
+			dir, err := config.playwrightDir()
+			if err != nil {
+				return err
+			}
+			removed, err := playwright.Remove(dir, version)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "Removed playwright-core %s\n", removed)
+			return err
+		},
+	}
 }
