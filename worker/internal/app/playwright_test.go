@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -112,21 +113,6 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// endedSession waits until the only session has ended.
-func (r *testWorker) endedSession(t *testing.T) (ended workerapi.BrowserSession) {
-	t.Helper()
-	testenv.Eventually(t, "the session ends", func() bool {
-		_, text := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", workerKey)
-		var list workerapi.BrowserSessionListResponse
-		if err := json.Unmarshal(text, &list); err != nil || len(list.Data.Items) != 1 {
-			t.Fatalf("%s (%v)", text, err)
-		}
-		ended = list.Data.Items[0]
-		return ended.EndedAt != nil
-	})
-	return ended
-}
-
 func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 	r := startPlaywrightWorker(t)
 	dir, file, large := t.TempDir(), make([]byte, 3<<20), make([]byte, 61<<20)
@@ -152,7 +138,101 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if ended := r.endedSession(t); ended.EndReason == nil || string(*ended.EndReason) != string(session.ClientClose) {
-		t.Errorf("after browser.close() the session is %+v", ended)
+}
+
+// sessions returns the sessions of the worker.
+func (r *testWorker) sessions(t *testing.T) []workerapi.BrowserSession {
+	t.Helper()
+	_, text := r.call(t.Context(), t, "GET", "/sessions", "", "X-API-Key", workerKey)
+	var list workerapi.BrowserSessionListResponse
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatalf("%s (%v)", text, err)
+	}
+	return list.Data.Items
+}
+
+// Each connection has its own browser, which ends with browser.close() or when the socket is lost.
+func TestPlaywright_EndsWithItsConnection(t *testing.T) {
+	r := startPlaywrightWorker(t)
+	if got := strings.TrimSpace(string(node(t, "testdata/sessions.cjs", r.endpoint("&waitSeconds=20")))); got != `["first",0,"second"]` {
+		t.Errorf("got %s", got)
+	}
+	testenv.Eventually(t, "both sessions have ended", func() bool {
+		all := r.sessions(t)
+		return len(all) == 2 && all[0].EndedAt != nil && all[1].EndedAt != nil
+	})
+	for _, s := range r.sessions(t) {
+		if s.EndReason == nil || string(*s.EndReason) != string(session.ClientClose) {
+			t.Errorf("session %+v", s)
+		}
+	}
+}
+
+func TestPlaywright_StartsNoOtherProgram(t *testing.T) {
+	r := startPlaywrightWorker(t)
+	var answers map[string]string
+	if err := json.Unmarshal(node(t, "testdata/hostile.cjs", r.endpoint(""), "/usr/bin/touch"), &answers); err != nil {
+		t.Fatal(err)
+	}
+	if len(answers) < 7 {
+		t.Errorf("tried only %v", answers)
+	}
+	for name, answer := range answers {
+		if !strings.Contains(answer, "not allowed") {
+			t.Errorf("%s: %s", name, answer)
+		}
+	}
+}
+
+func TestPlaywright_RefusesBeforeUpgrade(t *testing.T) {
+	r := startPlaywrightWorker(t)
+	_, version := playwrightModule(t)
+	agent := "Playwright/" + version + " (x64; debian 12) node/20.20"
+	for name, tc := range map[string]struct {
+		query   string
+		headers []string
+		status  int
+		words   []string
+	}{
+		"no key":              {"", []string{"User-Agent", agent}, http.StatusUnauthorized, nil},
+		"wrong key":           {"?token=svc_abcdefghijklmnopqrstuvwxyz234567", []string{"User-Agent", agent}, http.StatusUnauthorized, nil},
+		"unknown parameter":   {"?token=" + callersKey + "&stealth=1", []string{"User-Agent", agent}, http.StatusBadRequest, []string{`"field":"stealth"`}},
+		"other version":       {"?token=" + callersKey, []string{"User-Agent", "Playwright/1.2.0 (x64)"}, http.StatusPreconditionRequired, []string{"Playwright version mismatch", "client version: v1.2", "svc-worker playwright install 1.2"}},
+		"other browser":       {"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-browser", "firefox"}, http.StatusBadRequest, []string{`"field":"x-playwright-browser"`}},
+		"network of a client": {"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-proxy", "*"}, http.StatusBadRequest, []string{"exposeNetwork"}},
+		"launch options": {
+			"?token=" + callersKey,
+			[]string{"User-Agent", agent, "x-playwright-launch-options", `{"executablePath":"/bin/sh","env":{"A":"b"},"ignoreDefaultArgs":true,"channel":"msedge","handleSIGINT":false,"headless":true}`},
+			http.StatusBadRequest,
+			[]string{`launch-options.executablePath"`, `launch-options.env"`, `launch-options.ignoreDefaultArgs"`, `launch-options.channel"`},
+		},
+		"switch": {
+			"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-launch-options", `{"args":["--no-sandbox","--remote-debugging-port=1"]}`},
+			http.StatusBadRequest, []string{`"field":"x-playwright-launch-options.args`},
+		},
+	} {
+		ctx := contracttest.AllowInvalidRequest(t.Context())
+		status, text := r.call(ctx, t, "GET", "/playwright"+tc.query, "", append(tc.headers, handshake...)...)
+		if status != tc.status {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+		for _, word := range tc.words {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("%s: %s, want %q", name, text, word)
+			}
+		}
+	}
+	if all := r.sessions(t); len(all) > 0 {
+		t.Errorf("%d sessions were started", len(all))
+	}
+}
+
+func TestPlaywright_IsOptional(t *testing.T) {
+	fake := cloudtest.New(t)
+	fake.AddKey(callersKey)
+	r := startTestWorker(t, fake)
+	status, text := r.call(t.Context(), t, "GET", "/playwright?token="+callersKey, "", append([]string{"User-Agent", "Playwright/1.65.1"}, handshake...)...)
+	if status != http.StatusNotImplemented || !strings.Contains(string(text), "svc-worker playwright install") {
+		t.Errorf("got %d %s", status, text)
 	}
 }
