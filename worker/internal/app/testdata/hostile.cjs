@@ -6,6 +6,7 @@ const { chromium } = require(module_);
 async function main() {
   const browser = await chromium.connect(endpoint);
   const objects = [...browser._connection._objects.values()], answers = {};
+  objects.sort((a, b) => (a._type === 'Android') - (b._type === 'Android')); // the last: see the test
   const attempt = async (name, object, method, params) => {
     answers[name] = await object._channel[method](params).then(() => 'done', error => error.message.split('\n')[0]);
   };
