@@ -1389,6 +1389,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/playwright": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Launch a browser for a client of Playwright
+         * @description A WebSocket like that of `/launch`, with Playwright's own protocol: for `chromium.connect` in all languages of
+         *     Playwright, and for `connectOptions.wsEndpoint` of Playwright Test. Downloads, uploads, videos and traces are files of
+         *     the client. The browser is an ordinary launch. Playwright's server runs beside it in a sandbox of its own.
+         *
+         *     Every connection launches a browser. It ends when the socket closes, also by `browser.close()`, and the socket closes
+         *     when it ends. With `browser.keepAlive` in `env` the browser continues to run for other ways in.
+         *
+         *     The worker chooses the installed `playwright-core` with the major and minor version of the client, from
+         *     `User-Agent`, and its newest patch; for clients without one, the newest version. `svc-worker playwright install`
+         *     installs versions.
+         *
+         *     Of `x-playwright-launch-options` the launch has `args`, `headless`, `proxy`, `slowMo` and `timeout`, unless the URL sets
+         *     the same. Options about signals, directories and the sandbox of Playwright's server are ignored, others are refused.
+         *
+         *     The contexts of a client are new ones: it does not see the default context with the data of a profile.
+         *     `exposeNetwork` and `clientCertificates` of a context are not supported; profiles have client certificates.
+         */
+        get: operations["launchPlaywright"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/profiles": {
         parameters: {
             query?: never;
@@ -4469,6 +4504,10 @@ export interface components {
         PictureQuality: number;
         /** @description The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up. */
         PictureWidth: number;
+        /** @description The kind of browser that the client expects. */
+        PlaywrightBrowser: "chromium";
+        /** @description Launch options of Playwright, a JSON object. */
+        PlaywrightLaunchOptions: string;
         /** @description Whether to print backgrounds. */
         PrintBackground: boolean;
         /** @description The scale of the page. */
@@ -8134,6 +8173,111 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    launchPlaywright: {
+        parameters: {
+            query?: {
+                /** @description A JSON object, plain or base64url-encoded: `SVC_KEY` and the body of `POST /sessions/profile`. */
+                env?: components["parameters"]["LaunchEnv"];
+                /** @description The organization key. Not together with `env` or with another key in a header. */
+                token?: components["parameters"]["LaunchToken"];
+                /** @description The id of the profile; another name of `profileId`. Not together with `env`, `profileId` or `browserVersion`. */
+                profile?: components["parameters"]["LaunchProfile"];
+                /** @description The profile. Not together with `env`, `profile` or `browserVersion`. */
+                profileId?: components["parameters"]["LaunchProfileId"];
+                /** @description The major version of a launch without a profile. Not together with `env`. */
+                browserVersion?: components["parameters"]["LaunchBrowserVersion"];
+                /** @description Whether to run without a window. Not together with `env`. */
+                headless?: components["parameters"]["LaunchHeadless"];
+                /** @description The kind of browser. Not together with `env`. */
+                engine?: components["parameters"]["LaunchEngine"];
+                /** @description The proxy, as `scheme://user:password@host:port`, percent-encoded. It replaces the proxy of the profile. Not together with `env`. */
+                proxy?: components["parameters"]["LaunchProxy"];
+                /** @description The maximum duration of the session, in milliseconds, rounded up to seconds. Not together with `env`. */
+                timeout?: components["parameters"]["LaunchTimeout"];
+                /** @description How long the launch can wait. Not together with `env`. */
+                waitSeconds?: components["parameters"]["LaunchWaitSeconds"];
+            };
+            header?: {
+                /** @description Launch options of Playwright, a JSON object. */
+                "x-playwright-launch-options"?: components["parameters"]["PlaywrightLaunchOptions"];
+                /** @description The kind of browser that the client expects. */
+                "x-playwright-browser"?: components["parameters"]["PlaywrightBrowser"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The browser is running, and the connection speaks Playwright's protocol. */
+            101: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
+            402: {
+                headers: {
+                    "Retry-After": components["headers"]["RetryAfter"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            /** @description No installed version of Playwright fits the client. */
+            428: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "Playwright version mismatch: server version: v1.65, v1.64, client version: v1.49. Run svc-worker playwright install 1.49 on the worker, or use a client with a version of the server."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description This worker has no Node.js, no `playwright-core`, or no separate networks for launches. */
+            501: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No version of playwright-core is installed on this worker. Run svc-worker playwright install VERSION there, with the version of your client, such as 1.65."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
         };
     };

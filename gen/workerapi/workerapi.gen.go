@@ -22,16 +22,16 @@ import (
 
 // Defines values for BrowserEngine.
 const (
-	Chromium      BrowserEngine = "chromium"
-	HeadlessShell BrowserEngine = "headless-shell"
+	BrowserEngineChromium      BrowserEngine = "chromium"
+	BrowserEngineHeadlessShell BrowserEngine = "headless-shell"
 )
 
 // Valid indicates whether the value is a known member of the BrowserEngine enum.
 func (e BrowserEngine) Valid() bool {
 	switch e {
-	case Chromium:
+	case BrowserEngineChromium:
 		return true
-	case HeadlessShell:
+	case BrowserEngineHeadlessShell:
 		return true
 	default:
 		return false
@@ -770,6 +770,21 @@ func (e WritingScript) Valid() bool {
 	case Tamil:
 		return true
 	case Thai:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PlaywrightBrowser.
+const (
+	PlaywrightBrowserChromium PlaywrightBrowser = "chromium"
+)
+
+// Valid indicates whether the value is a known member of the PlaywrightBrowser enum.
+func (e PlaywrightBrowser) Valid() bool {
+	switch e {
+	case PlaywrightBrowserChromium:
 		return true
 	default:
 		return false
@@ -2986,6 +3001,12 @@ type PictureQuality = int32
 
 // PictureWidth defines model for PictureWidth.
 type PictureWidth = int32
+
+// PlaywrightBrowser defines model for PlaywrightBrowser.
+type PlaywrightBrowser string
+
+// PlaywrightLaunchOptions defines model for PlaywrightLaunchOptions.
+type PlaywrightLaunchOptions = string
 
 // PrintBackground defines model for PrintBackground.
 type PrintBackground = bool
