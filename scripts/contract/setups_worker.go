@@ -101,9 +101,8 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"getWebDriverState":    p.webDriverSetup("title"),
 		"sendWebDriverCommand": p.webDriverSetup("url"),
 		"deleteWebDriverState": p.webDriverSetup("cookie"),
-		"launchBrowser": func(context.Context) (exampleSetup, error) {
-			return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
-		},
+		"launchBrowser":        p.launchSocketSetup,
+		"launchPlaywright":     p.launchSocketSetup,
 		"createFile": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{path: map[string]string{"file": "photo.png"}}, nil
 		},
@@ -124,6 +123,11 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"openMcpStream": p.mcpSetup,
 		"endMcpSession": p.mcpSetup,
 	}
+}
+
+// launchSocketSetup is a setup with the seeded profile.
+func (p *exampleRunner) launchSocketSetup(context.Context) (exampleSetup, error) {
+	return exampleSetup{query: map[string]string{"profileId": p.seed.ProfileID.String()}}, nil
 }
 
 // mcpSetup begins an MCP session.

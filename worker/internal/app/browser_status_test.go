@@ -99,24 +99,31 @@ open.onsuccess = () => open.result.close();
 // on the request.
 func TestLaunchSocket_AnswersRefusalBeforeUpgrade(t *testing.T) {
 	fake := cloudtest.New(t)
-	r := startTestWorker(t, fake)
-	for kind, status := range map[fault.Kind]int{
-		fault.NotFound: 404, fault.Conflict: 409, fault.Internal: 503,
-	} {
-		profile := fake.Profile(r.version)
-		fake.Always(cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
-		got, body := r.upgrade(t, "/launch?profileId="+profile.String(), http.Header{"X-Api-Key": {cloudtest.Key}})
-		if got != status {
-			t.Errorf("%d %s, want %d", got, body, status)
+	r := startTestWorker(t, fake, withPlaywright(t))
+	for _, path := range []string{"/launch", "/playwright"} {
+		path += "?profileId=" + fake.Profile(r.version).String()
+		header := http.Header{"X-Api-Key": {cloudtest.Key}}
+		for kind, status := range map[fault.Kind]int{
+			fault.NotFound: 404, fault.Conflict: 409, fault.Internal: 503,
+		} {
+			fake.Always(cloudtest.Authorize, cloudtest.Failure(kind, "on purpose"))
+			if got, body := r.upgrade(t, path, header); got != status {
+				t.Errorf("%s: %d %s, want %d", path, got, body, status)
+			}
 		}
-	}
-	fake.Always(cloudtest.Authorize, nil)
-	fake.Limit(0)
-	if got, body := r.upgrade(t, "/launch?profileId="+fake.Profile(r.version).String(), http.Header{"X-Api-Key": {cloudtest.Key}}); got != 402 {
-		t.Errorf("without a slot: got %d %s, want 402", got, body)
-	}
-	foreign := http.Header{"X-Api-Key": {cloudtest.Key}, "Origin": {"https://evil.example"}}
-	if got, body := r.upgrade(t, fmt.Sprintf("/launch?profileId=%s", fake.Profile(r.version)), foreign); got != 403 {
-		t.Errorf("from a page of another site: %d %s", got, body)
+		fake.Always(cloudtest.Authorize, nil)
+		fake.Limit(0)
+		if got, body := r.upgrade(t, path, header); got != 402 {
+			t.Errorf("%s without a slot: got %d %s, want 402", path, got, body)
+		}
+		fake.Revoke(true)
+		if got, body := r.upgrade(t, path, header); got != 401 {
+			t.Errorf("%s with a revoked key: %d %s", path, got, body)
+		}
+		fake.Revoke(false)
+		header.Set("Origin", "https://evil.example")
+		if got, body := r.upgrade(t, path, header); got != 403 {
+			t.Errorf("%s from a page of another site: %d %s", path, got, body)
+		}
 	}
 }

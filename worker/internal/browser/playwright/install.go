@@ -47,11 +47,11 @@ type release struct {
 // Install installs the newest patch of a version such as 1.65, or exactly one such as 1.65.1,
 // below dir, and returns it. It does nothing if that is installed.
 func (r Registry) Install(ctx context.Context, dir, version string) (installed Version, fresh bool, err error) {
-	wanted, exact, ok := parse(version)
-	if !ok {
-		return installed, false, fmt.Errorf("%q is not a version such as 1.65 or 1.65.1", version)
+	c, err := parse(version)
+	if err != nil {
+		return installed, false, err
 	}
-	found, err := r.find(ctx, wanted, exact)
+	found, err := r.find(ctx, c)
 	if err != nil {
 		return installed, false, err
 	}
@@ -65,8 +65,8 @@ func (r Registry) Install(ctx context.Context, dir, version string) (installed V
 	return found.Version, true, r.install(ctx, dir, found)
 }
 
-// find looks up the newest fitting release.
-func (r Registry) find(ctx context.Context, wanted Version, exact bool) (found release, err error) {
+// find looks up the newest release that matches.
+func (r Registry) find(ctx context.Context, c criterion) (found release, err error) {
 	body, err := r.get(ctx, strings.TrimSuffix(r.URL, "/")+"/"+library, "application/vnd.npm.install-v1+json")
 	if err != nil {
 		return found, fmt.Errorf("read the versions of %s: %w", library, err)
@@ -81,23 +81,18 @@ func (r Registry) find(ctx context.Context, wanted Version, exact bool) (found r
 		return found, fmt.Errorf("read the versions of %s: %w", library, err)
 	}
 	for text, content := range packument.Versions {
-		version, complete, ok := parse(text) // no pre-release
-		fits := version == wanted || !exact && version.line() == wanted.line()
-		if ok && complete && fits && (found.Tarball == "" || version.compare(found.Version) > 0) {
-			found = release{version, content.Dist.Tarball, content.Dist.Integrity}
+		number, err := parse(text)
+		if err != nil || !c.matches(number.Version) { // or a pre-release
+			continue
+		}
+		if found.Tarball == "" || number.compare(found.Version) > 0 {
+			found = release{number.Version, content.Dist.Tarball, content.Dist.Integrity}
 		}
 	}
 	if found.Tarball == "" {
-		return found, fmt.Errorf("the npm registry has no %s %s", library, wanted.text(exact))
+		return found, fmt.Errorf("the npm registry has no %s %s", library, c)
 	}
 	return found, nil
-}
-
-func (v Version) text(exact bool) string {
-	if exact {
-		return v.String()
-	}
-	return v.line()
 }
 
 // get requests an address of the registry.
@@ -234,17 +229,15 @@ func writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) 
 // Remove removes an installed version: exactly one, or the only one of a minor version. Clients
 // that are connected can lose their server.
 func Remove(dir, version string) (removed Version, err error) {
-	wanted, exact, ok := parse(version)
-	if !ok {
-		return removed, fmt.Errorf("%q is not a version such as 1.65 or 1.65.1", version)
+	c, err := parse(version)
+	if err != nil {
+		return removed, err
 	}
 	all, err := List(dir)
 	if err != nil {
 		return removed, err
 	}
-	all = slices.DeleteFunc(all, func(i Installed) bool {
-		return i.Version != wanted && (exact || i.line() != wanted.line())
-	})
+	all = slices.DeleteFunc(all, func(i Installed) bool { return !c.matches(i.Version) })
 	switch len(all) {
 	case 0:
 		return removed, fmt.Errorf("%s %s is not installed in %s", library, version, dir)

@@ -34,20 +34,42 @@ func (v Version) compare(other Version) int {
 	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor), cmp.Compare(v.Patch, other.Patch))
 }
 
-// parse parses a version of two or three numbers. exact reports whether it has three.
-func parse(text string) (v Version, exact, ok bool) {
-	parts := strings.Split(text, ".")
-	if len(parts) != 2 && len(parts) != 3 {
-		return v, false, false
+// criterion is a version of a user: 1.65 stands for every patch of it, 1.65.1 for itself.
+type criterion struct {
+	Version
+	exact bool
+}
+
+// String returns what the user wrote.
+func (c criterion) String() string {
+	if c.exact {
+		return c.Version.String()
 	}
-	for i, number := range []*int{&v.Major, &v.Minor, &v.Patch}[:len(parts)] {
+	return c.line()
+}
+
+// matches reports whether the criterion stands for a version.
+func (c criterion) matches(v Version) bool {
+	return v == c.Version || !c.exact && v.line() == c.line()
+}
+
+// parse parses a version of two or three numbers.
+func parse(text string) (criterion, error) {
+	var c criterion
+	parts := strings.Split(text, ".")
+	invalid := fmt.Errorf("%q is not a version such as 1.65 or 1.65.1", text)
+	if len(parts) != 2 && len(parts) != 3 {
+		return c, invalid
+	}
+	for i, number := range []*int{&c.Major, &c.Minor, &c.Patch}[:len(parts)] {
 		n, err := strconv.ParseUint(parts[i], 10, 31)
 		if err != nil || strconv.FormatUint(n, 10) != parts[i] {
-			return v, false, false
+			return c, invalid
 		}
 		*number = int(n)
 	}
-	return v, len(parts) == 3, true
+	c.exact = len(parts) == 3
+	return c, nil
 }
 
 // Installed is an installed version.
@@ -64,14 +86,14 @@ func List(dir string) ([]Installed, error) {
 	}
 	var found []Installed
 	for _, e := range entries {
-		version, exact, ok := parse(e.Name())
-		if !ok || !exact {
+		name, err := parse(e.Name())
+		if err != nil || !name.exact {
 			continue
 		}
 		// npm itself installs below node_modules.
-		for _, at := range []string{filepath.Join(dir, e.Name()), filepath.Join(dir, e.Name(), "node_modules", library)} {
-			if isVersion(at, version) {
-				found = append(found, Installed{version, at})
+		for _, path := range []string{filepath.Join(dir, e.Name()), filepath.Join(dir, e.Name(), "node_modules", library)} {
+			if isVersion(path, name.Version) {
+				found = append(found, Installed{name.Version, path})
 				break
 			}
 		}
@@ -117,15 +139,15 @@ func Find(dir, userAgent string) (Installed, error) {
 	text, isPlaywright := strings.CutPrefix(userAgent, "Playwright/")
 	text, _, _ = strings.Cut(text, " ")
 	text, _, _ = strings.Cut(text, "-") // a pre-release
-	client, _, ok := parse(text)
+	client, err := parse(text)
 	switch {
 	case len(all) == 0:
 		return Installed{}, ErrNone
-	case !isPlaywright || !ok:
+	case !isPlaywright || err != nil:
 		return all[0], nil
 	}
 	if i := slices.IndexFunc(all, func(i Installed) bool { return i.line() == client.line() }); i >= 0 {
 		return all[i], nil
 	}
-	return Installed{}, &MismatchError{client, all}
+	return Installed{}, &MismatchError{client.Version, all}
 }
