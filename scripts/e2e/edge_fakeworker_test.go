@@ -68,13 +68,15 @@ func newFakeWorker(t *testing.T, id string) *fakeWorker {
 		refuse(w)
 	})
 	mux.HandleFunc("/w/"+id+"/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, id) })
-	mux.HandleFunc("/launch", func(w http.ResponseWriter, r *http.Request) {
-		if s.unready.Load() {
-			refuse(w)
-			return
-		}
-		fmt.Fprint(w, r.URL.Query().Get("env"))
-	})
+	for _, path := range []string{"/launch", "/playwright"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if s.unready.Load() {
+				refuse(w)
+				return
+			}
+			fmt.Fprint(w, r.URL.Query().Get("env"))
+		})
+	}
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Config.MaxHeaderBytes = 1 << 20 // as the worker's
 	s.Start()

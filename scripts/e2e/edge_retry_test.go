@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,9 +70,9 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 				if got := workers[1-full].launches.Load() - taken; got != launchCount {
 					t.Errorf("the free worker got %d launches, want %d", got, launchCount)
 				}
-				for range 3 {
-					if status, text := e.send(t, http.MethodGet, "/launch?env=x", "", "X-API-Key", "key"); status != http.StatusOK || string(text) != "x" {
-						t.Errorf("/launch returned %d %s", status, text)
+				for _, path := range slices.Repeat([]string{"/launch", "/playwright"}, 3) {
+					if status, text := e.send(t, http.MethodGet, path+"?env=x", "", "X-API-Key", "key"); status != http.StatusOK || string(text) != "x" {
+						t.Errorf("%s returned %d %s", path, status, text)
 					}
 				}
 				e.assertSentOnce(t, workers, full)

@@ -98,6 +98,12 @@ func playwrightSite(t *testing.T, file []byte) string {
 		case "/file":
 			w.Header().Set("Content-Disposition", "attachment; filename=report.bin")
 			_, _ = w.Write(file)
+		case "/protected":
+			if _, password, _ := r.BasicAuth(); password != "secret" {
+				w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			_, _ = fmt.Fprint(w, "protected")
 		case "/text":
 			_, _ = fmt.Fprint(w, "text of the site")
 		default:
@@ -115,7 +121,11 @@ func digest(content []byte) string {
 
 func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 	r := startPlaywrightWorker(t)
-	dir, file, large := t.TempDir(), make([]byte, 3<<20), make([]byte, 61<<20)
+	size := 61 << 20 // above 50 MB, which is the limit of connectOverCDP
+	if testenv.Full() {
+		size = 200 << 20
+	}
+	dir, file, large := t.TempDir(), make([]byte, 3<<20), make([]byte, size)
 	_, _ = rand.Read(file)
 	_, _ = rand.Read(large)
 	for name, content := range map[string][]byte{"large": large, "tree/a": []byte("a"), "tree/below/b": []byte("b")} {
@@ -134,6 +144,21 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 	want := map[string]any{
 		"title": "Main", "popup": "Popup", "download": digest(file), "stream": digest(file), "upload": digest(large),
 		"directory": []any{"tree/a", "tree/below/b"}, "fetch": "text of the site", "route": "text of the site changed", "trace": true, "video": "1a45dfa3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPlaywright_ContextsHaveTheirOptions(t *testing.T) {
+	r := startPlaywrightWorker(t)
+	var got map[string]any
+	if err := json.Unmarshal(node(t, "testdata/contexts.cjs", r.endpoint("&waitSeconds=20"), t.TempDir(), playwrightSite(t, []byte("file"))), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"credentials": "protected", "har": []any{"/protected", "/", "/file"}, "state": []any{"Ada", "session=1"}, "replayed": "protected", "refused": true,
+		"path": "Path is not available when connecting remotely. Use saveAs() to save a local copy.", "parallel": "text of the site",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -206,6 +231,10 @@ func TestPlaywright_RefusesBeforeUpgrade(t *testing.T) {
 			[]string{"User-Agent", agent, "x-playwright-launch-options", `{"executablePath":"/bin/sh","env":{"A":"b"},"ignoreDefaultArgs":true,"channel":"msedge","handleSIGINT":false,"headless":true}`},
 			http.StatusBadRequest,
 			[]string{`launch-options.executablePath"`, `launch-options.env"`, `launch-options.ignoreDefaultArgs"`, `launch-options.channel"`},
+		},
+		"proxy": {
+			"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-launch-options", `{"proxy":{"server":"ftp://127.0.0.1:9"}}`},
+			http.StatusBadRequest, []string{`"field":"x-playwright-launch-options.proxy`},
 		},
 		"switch": {
 			"?token=" + callersKey, []string{"User-Agent", agent, "x-playwright-launch-options", `{"args":["--no-sandbox","--remote-debugging-port=1"]}`},
