@@ -204,7 +204,8 @@ func TestPlaywright_StartsNoOtherProgram(t *testing.T) {
 	}
 	for name, answer := range answers {
 		// Servers before 1.65 look for adb on their own loopback, and end because there is none.
-		if !strings.Contains(answer, "not allowed") && !(name == "android.devices" && answer == string(session.Crash)) {
+		isEnd := name == "android.devices" && answer == string(session.Crash)
+		if !isEnd && !strings.Contains(answer, "not allowed") {
 			t.Errorf("%s: %s", name, answer)
 		}
 	}
@@ -254,6 +255,28 @@ func TestPlaywright_RefusesBeforeUpgrade(t *testing.T) {
 	}
 	if all := r.sessions(t); len(all) > 0 {
 		t.Errorf("%d sessions were started", len(all))
+	}
+}
+
+// A session can reach its maximum duration before Playwright's server accepts connections.
+func TestPlaywright_NamesEndDuringStart(t *testing.T) {
+	fake := cloudtest.New(t)
+	fake.AddKey(callersKey)
+	dir := testenv.PublicTempDir(t)
+	r := startTestWorker(t, fake, func(c *app.Config) { c.PlaywrightDir = dir })
+	if err := os.Mkdir(filepath.Join(dir, "1.65.1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"package.json": `{"name":"playwright-core","version":"1.65.1"}`, "index.js": `setInterval(() => {}, 1000); exports.chromium = { launchServer: () => new Promise(() => {}) };`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "1.65.1", name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, text := r.call(t.Context(), t, "GET", "/playwright?timeout=1&token="+callersKey, "", handshake...)
+	if status != http.StatusConflict || !strings.Contains(string(text), string(session.MaxDuration)) {
+		t.Errorf("got %d %s", status, text)
 	}
 }
 

@@ -46,6 +46,9 @@ func (s *Service) upgrade(
 	}
 	up, err := way.connect(ctx, running, c.Request().Header)
 	if err != nil {
+		if ended, ok := s.Launches.AwaitEnd(ctx, launched.LaunchID); ok {
+			err = fault.Wrap(err, fault.Conflict, "The session ended before the client was connected: "+string(ended.EndReason)+". Launch another one.")
+		}
 		return nil, nil, err
 	}
 	up.relay.End = func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
