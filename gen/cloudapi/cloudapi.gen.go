@@ -6134,7 +6134,7 @@ type ClientInterface interface {
 
 	// CheckDeletedProfileData Check whether profile data is of a deleted organization
 	//
-	// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+	// For workers with `OBJECT_STORE_URL`: whether a directory of the store has the profile data of an organization that
 	// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
 	// The name of a directory cannot be guessed. Unknown directories are not deleted.
 	//
@@ -6247,7 +6247,7 @@ type ClientInterface interface {
 	// ListProfileDataVersions List the versions of a profile's data
 	//
 	// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
-	// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+	// workers of the organization keep the data on their own disks (`OBJECT_STORE_URL` is not set).
 	//
 	// Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
 	ListProfileDataVersions(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8089,7 +8089,7 @@ func (c *Client) ListPlans(ctx context.Context, params *ListPlansParams, reqEdit
 
 // CheckDeletedProfileData Check whether profile data is of a deleted organization
 //
-// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+// For workers with `OBJECT_STORE_URL`: whether a directory of the store has the profile data of an organization that
 // was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
 // The name of a directory cannot be guessed. Unknown directories are not deleted.
 //
@@ -8322,7 +8322,7 @@ func (c *Client) OpenProfileData(ctx context.Context, profileId ProfileId, body 
 // ListProfileDataVersions List the versions of a profile's data
 //
 // Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
-// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+// workers of the organization keep the data on their own disks (`OBJECT_STORE_URL` is not set).
 //
 // Corresponds with GET /v1/profiles/{profileId}/data/versions (the `ListProfileDataVersions` operationId).
 func (c *Client) ListProfileDataVersions(ctx context.Context, profileId ProfileId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13666,7 +13666,7 @@ type ClientWithResponsesInterface interface {
 
 	// CheckDeletedProfileDataWithResponse Check whether profile data is of a deleted organization
 	//
-	// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+	// For workers with `OBJECT_STORE_URL`: whether a directory of the store has the profile data of an organization that
 	// was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
 	// The name of a directory cannot be guessed. Unknown directories are not deleted.
 	//
@@ -13791,7 +13791,7 @@ type ClientWithResponsesInterface interface {
 	// ListProfileDataVersionsWithResponse List the versions of a profile's data
 	//
 	// Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
-	// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+	// workers of the organization keep the data on their own disks (`OBJECT_STORE_URL` is not set).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23367,7 +23367,7 @@ func (c *ClientWithResponses) ListPlansWithResponse(ctx context.Context, params 
 
 // CheckDeletedProfileDataWithResponse Check whether profile data is of a deleted organization
 //
-// For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+// For workers with `OBJECT_STORE_URL`: whether a directory of the store has the profile data of an organization that
 // was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
 // The name of a directory cannot be guessed. Unknown directories are not deleted.
 //
@@ -23564,7 +23564,7 @@ func (c *ClientWithResponses) OpenProfileDataWithResponse(ctx context.Context, p
 // ListProfileDataVersionsWithResponse List the versions of a profile's data
 //
 // Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
-// workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+// workers of the organization keep the data on their own disks (`OBJECT_STORE_URL` is not set).
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1452,7 +1452,7 @@ export interface paths {
         };
         /**
          * Check whether profile data is of a deleted organization
-         * @description For workers with `PROFILE_STORE_URL`: whether a directory of the store has the profile data of an organization that
+         * @description For workers with `OBJECT_STORE_URL`: whether a directory of the store has the profile data of an organization that
          *     was deleted, so that it can be deleted too. Public, because a key of a deleted organization is not valid any more.
          *     The name of a directory cannot be guessed. Unknown directories are not deleted.
          */
@@ -1607,7 +1607,7 @@ export interface paths {
         /**
          * List the versions of a profile's data
          * @description Lists the saved versions of the browser data of a profile with `persist`, newest first. The list is empty if the
-         *     workers of the organization keep the data on their own disks (`PROFILE_STORE_URL` is not set).
+         *     workers of the organization keep the data on their own disks (`OBJECT_STORE_URL` is not set).
          */
         get: operations["listProfileDataVersions"];
         put?: never;

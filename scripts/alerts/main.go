@@ -87,7 +87,7 @@ func (t *alertTest) start(ctx context.Context) error {
 			return err
 		}
 		url := "http://127.0.0.1:" + port
-		program, environment := "svc-worker", []string{"API_KEY=" + key, "ALLOW_NO_KEY=true", "WARM_POOL=0", "SVC_CLOUD_URL=" + cloud}
+		program, environment := "svc-worker", []string{"API_KEY=" + key, "SVC_KEY=none", "WARM_POOL=0", "SVC_CLOUD_URL=" + cloud}
 		switch name {
 		case "cloud":
 			program, environment, cloud = "svc-cloud", nil, url

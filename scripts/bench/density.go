@@ -62,10 +62,10 @@ func runDensity(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if d.always, err = d.worker(ctx, "always", "WARM_POOL=0", "MAX_MEMORY_PERCENT=97"); err != nil {
+	if d.always, err = d.worker(ctx, "always", "WARM_POOL=0", "MAX_USAGE_PERCENT=97"); err != nil {
 		return err
 	}
-	if d.freezing, err = d.worker(ctx, "freezing", "WARM_POOL=0", "MAX_MEMORY_PERCENT=97", fmt.Sprintf("FREEZE_IDLE_SECONDS=%d", freezeSeconds)); err != nil {
+	if d.freezing, err = d.worker(ctx, "freezing", "WARM_POOL=0", "MAX_USAGE_PERCENT=97", fmt.Sprintf("FREEZE_IDLE_SECONDS=%d", freezeSeconds)); err != nil {
 		return err
 	}
 	return o.report(ctx, benchresult.Report{Title: "Density", Command: "make bench-density", On: []string{d.build.version}, Notes: densityNotes(o)}, d.parts())

@@ -37,7 +37,7 @@ func runImage(ctx context.Context, o options) (err error) {
 	var sides []benchresult.Side[visit]
 	for _, pool := range []int{poolSize, 0} {
 		for _, program := range []string{"container", "host"} {
-			w, err := e.workerOf(ctx, program, fmt.Sprintf("%s-%d", program, pool), fmt.Sprintf("WARM_POOL=%d", pool), "WARM_POOL_MAX=4")
+			w, err := e.workerOf(ctx, program, fmt.Sprintf("%s-%d", program, pool), fmt.Sprintf("WARM_POOL=%d,4", pool))
 			if err != nil {
 				return err
 			}

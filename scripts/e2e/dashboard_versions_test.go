@@ -12,7 +12,7 @@ import (
 // of the profile.
 func (e dashboardTest) testProfileVersions(t *testing.T) {
 	a := e.cloud.signUp(t)
-	w := startWorker(t, e.cloud, a.key, "PROFILE_STORE_URL=file://"+publicDir(t), "WORKER_ID=keeps-versions")
+	w := startWorker(t, e.cloud, a.key, "OBJECT_STORE_URL=file://"+publicDir(t), "WORKER_ID=keeps-versions")
 	id := a.profile(t, cloudapi.CreateProfileRequest{Name: "Versions", BrowserVersion: w.newestVersion(t), Persist: new(true)})
 	for range 2 {
 		s := w.launch(t, workerapi.LaunchProfileRequest{ProfileId: &id})

@@ -127,7 +127,7 @@ func TestEdges_LaunchOnWorkerWithFreeSlots(t *testing.T) {
 		account.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*launchCount)
 		e := newEdge(t, i)
 		t.Run(e.name, func(t *testing.T) {
-			shared := []string{"API_KEY=wrk_of_both_workers", "PUBLIC_URL=" + e.url, "MAX_MEMORY_PERCENT=0"}
+			shared := []string{"API_KEY=wrk_of_both_workers", "PUBLIC_URL=" + e.url, "MAX_USAGE_PERCENT=0"}
 			for n, most := range []string{"MAX_SESSIONS=1", "MAX_SESSIONS=0"} {
 				e.workers[n] = startWorker(t, c, account.key, append(shared, "WORKER_ID="+e.workerID(n), most)...)
 			}

@@ -57,7 +57,7 @@ func TestProfileStore_LocalDataBecomesFirstVersion(t *testing.T) {
 	versions(0)
 	w.drain(t)
 
-	w.environment = append(w.environment, "PROFILE_STORE_URL=file://"+publicDir(t))
+	w.environment = append(w.environment, "OBJECT_STORE_URL=file://"+publicDir(t))
 	w.start(t)
 	first := w.launch(t, request)
 	requireProfile(t, first, server.URL)
@@ -104,7 +104,7 @@ func TestProfileStore_ShutdownCutsSave(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(workerSite))
 	t.Cleanup(site.Close)
 	w := startWorker(t, env.cloud, env.key, "SAVE_TIMEOUT=8s", "AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=secret",
-		"PROFILE_STORE_URL=s3://profiles?region=us-east-1&use_path_style=true&disable_https=true&endpoint="+store.URL)
+		"OBJECT_STORE_URL=s3://profiles?region=us-east-1&use_path_style=true&disable_https=true&endpoint="+store.URL)
 	profileID := env.profile(t, cloudapi.CreateProfileRequest{BrowserVersion: w.newestVersion(t), Persist: new(true)})
 	request := workerapi.LaunchProfileRequest{ProfileId: &profileID}
 	saving := w.launch(t, request)

@@ -59,7 +59,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a := c.signUp(t)
-	store := "PROFILE_STORE_URL=file://" + publicDir(t)
+	store := "OBJECT_STORE_URL=file://" + publicDir(t)
 	first, second := startWorker(t, c, a.key, store), startWorker(t, c, a.key, store)
 	server := httptest.NewServer(http.HandlerFunc(workerSite))
 	t.Cleanup(server.Close)

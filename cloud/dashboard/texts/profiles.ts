@@ -342,7 +342,7 @@ export const texts = {
     title: "Saved browser data",
     hint: "Each session of this profile that ends cleanly saves a version. The next launch starts with the current one.",
     noneTitle: "No saved versions",
-    noneHint: "Versions are listed here if the workers keep browser data in an object store (PROFILE_STORE_URL).",
+    noneHint: "Versions are listed here if the workers keep browser data in an object store (OBJECT_STORE_URL).",
     created: "Saved",
     current: "Current",
     size: "Size",

@@ -1,4 +1,4 @@
-const resumeTimeout = 30_000; // ms, the worker's RESUME_SECONDS
+const resumeTimeout = 30_000; // ms, as long as the worker keeps a connection
 
 // ResumingTransport is a transport for puppeteer that survives broken connections: it counts the messages that it
 // receives, and resumes with a new socket. If the worker sends a close frame, the connection has ended. Otherwise the
@@ -33,7 +33,7 @@ export class ResumingTransport {
   }
 
   // close ends the connection; it cannot be resumed. If the socket is cut off, the worker ends the connection after
-  // RESUME_SECONDS.
+  // resumeTimeout.
   close() {
     this.#closed = true;
     clearInterval(this.#heartbeat);

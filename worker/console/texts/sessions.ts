@@ -28,7 +28,7 @@ const expiresReasons: Record<ExpiresReason, string> = {
 };
 
 const notSaved: Record<NotSaved, string> = {
-  too_large: "the data is larger than PROFILE_DATA_MB",
+  too_large: "the data is larger than LAUNCH_DISK_MB",
   unclean_end: "the browser did not close cleanly",
   disk_full: "the disk of the worker is full",
   timeout: "saving took too long",

@@ -10,7 +10,7 @@ const reasons: Record<Reason, [name: string, advice: string]> = {
   ],
   isolation: [
     "Isolation incomplete",
-    "REQUIRE_ISOLATION is set, but this machine does not support every isolation mechanism. The Machine page lists them.",
+    "MIN_ISOLATION is full, but this machine does not support every isolation mechanism. The Machine page lists them.",
   ],
   cloud_unreachable: [
     "Cloud unreachable",

@@ -57,7 +57,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	}
 	defer w.close(logger)
 	config.checkDescriptors(maxOpenFiles(), logger)
-	if config.OrganizationKey == "" {
+	if config.organizationKey() == "" {
 		logger.WarnContext(ctx, "SVC_KEY is not set: only launches over /launch with the caller's key are accepted")
 	}
 	stopMetrics, err := config.Metrics.Start(ctx, w.metricsHandler(), logger)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,40 +26,27 @@ func browsersCommand(out, progress io.Writer) program.Command[Config] {
 	}
 }
 
-// browsersDirs returns the directories that hold builds. Builds are installed
-// into the first. Without BROWSERS_DIR it is dataDir/browsers.
-func (c Config) browsersDirs(dataDir string) []string {
-	var all []string
-	for _, dir := range filepath.SplitList(c.BrowsersDir) {
-		if dir != "" {
-			all = append(all, dir)
-		}
-	}
-	if len(all) == 0 {
-		all = []string{filepath.Join(dataDir, "browsers")}
-	}
-	return all
+// browsersDir returns the directory of installed builds.
+func (c Config) browsersDir(dataDir string) string {
+	return cmp.Or(c.BrowsersDir, filepath.Join(dataDir, "browsers"))
 }
 
-// browsersDir returns the directory that builds are installed into.
-func (c Config) browsersDir() (string, error) { return filepath.Abs(c.browsersDirs(c.DataDir)[0]) }
-
 func (c Config) catalog() (*install.Catalog, error) {
-	if c.OrganizationKey == "" {
+	if c.organizationKey() == "" {
 		return nil, errors.New("SVC_KEY is not set: the catalog needs an organization key")
 	}
 	roots, err := c.rootCAs()
 	if err != nil {
 		return nil, err
 	}
-	return install.NewCatalog(c.CloudURL, c.OrganizationKey, roots)
+	return install.NewCatalog(c.CloudURL, c.organizationKey(), roots)
 }
 
 func installBrowser(out, progress io.Writer) program.Command[Config] {
 	var version string
 	return program.Command[Config]{
 		Name: "install", Summary: "Install a browser build from the cloud's catalog",
-		Detail: "Installs into the first directory of BROWSERS_DIR, or into DATA_DIR/browsers. A running worker finds the build\n" +
+		Detail: "Installs into DATA_DIR/browsers. A running worker finds the build\n" +
 			"there. The build is launched once, headless, before it is listed. Requires SVC_KEY. An interrupted download is\n" +
 			"resumed, by the next run too.",
 		Args: []program.Arg{{Name: "VERSION", Doc: "A major version, for its newest build, or a full version", Value: &version}},
@@ -67,12 +55,12 @@ func installBrowser(out, progress io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			dir, err := config.browsersDir()
+			dir, err := filepath.Abs(config.browsersDir(config.DataDir))
 			if err != nil {
 				return err
 			}
 			i := install.Installer{
-				Dir: dir, Source: catalog, Canary: canary{logger, config.AllowNoSandbox},
+				Dir: dir, Source: catalog, Canary: canary{logger, config.noSandboxAllowed()},
 				Notify: func(format string, args ...any) { _, _ = fmt.Fprintf(progress, format+"\n", args...) },
 				Meter: func(label string, done, total int64) install.Meter {
 					return program.NewProgress(progress, label, done, total)
@@ -96,12 +84,12 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "list", Summary: "List the installed browser builds and, with SVC_KEY, those of the catalog",
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
-			dataDir, err := filepath.Abs(config.DataDir)
+			dir, err := filepath.Abs(config.browsersDir(config.DataDir))
 			if err != nil {
 				return err
 			}
 			builds, err := browser.NewFinder(browser.FindOptions{
-				Path: config.ChromiumPath, Dirs: config.browsersDirs(dataDir), Log: logger,
+				Path: config.ChromiumPath, Dirs: []string{dir}, Log: logger,
 			}).Find(ctx)
 			if err != nil {
 				return err
@@ -111,7 +99,7 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 			for _, b := range builds {
 				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Version, b.Engine, yesNo(b.Headful), yesNo(b.DevTools), yesNo(b.Extensions), b.Path)
 			}
-			if err := w.Flush(); err != nil || config.OrganizationKey == "" {
+			if err := w.Flush(); err != nil || config.organizationKey() == "" {
 				return err
 			}
 			if err := listCatalog(ctx, config, builds, out); err != nil {
@@ -149,7 +137,7 @@ func removeBrowser(out io.Writer) program.Command[Config] {
 			"runs on this machine. Browsers in other containers are not detected: make sure that none uses the build.",
 		Args: []program.Arg{{Name: "VERSION", Doc: "The full version, or the major version if only one build of it is installed", Value: &version}},
 		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
-			dir, err := config.browsersDir()
+			dir, err := filepath.Abs(config.browsersDir(config.DataDir))
 			if err != nil {
 				return err
 			}

@@ -161,12 +161,12 @@ func TestBrowsersCommand_SkipsInvalidBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	cloud.Publish("153.0.7727.15", system, arch, out.Bytes())
-	dir := testenv.PublicTempDir(t)
-	environ := map[string]string{"BROWSERS_DIR": dir, "DATA_DIR": testenv.PublicTempDir(t), "SVC_CLOUD_URL": cloud.URL, "SVC_KEY": cloudtest.Key}
+	dataDir := testenv.PublicTempDir(t)
+	environ := map[string]string{"DATA_DIR": dataDir, "SVC_CLOUD_URL": cloud.URL, "SVC_KEY": cloudtest.Key}
 	if status, _, errs := browsers(environ, "install", "153"); status != 1 || !strings.Contains(errs, "does not run here") {
 		t.Errorf("install: %d %q", status, errs)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 { // .install
+	if left, _ := filepath.Glob(filepath.Join(dataDir, "browsers", "*")); len(left) != 1 { // .install
 		t.Errorf("left: %v", left)
 	}
 }

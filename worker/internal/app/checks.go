@@ -40,18 +40,27 @@ func (c Config) isolation() *sandbox.Options {
 	return &sandbox.Options{Disk: c.LaunchDisk << 20, Memory: c.LaunchMemory << 20, Processes: launchProcesses, Pressure: fleet.MemoryNearlyFull}
 }
 
+// isolationLevel is the isolation of launches without which a worker does not launch browsers.
+type isolationLevel string
+
+const (
+	isolationFull    isolationLevel = "full"    // launches are separated; the worker does not start otherwise
+	isolationSandbox isolationLevel = "sandbox" // Chromium's own sandbox
+	isolationNone    isolationLevel = "none"
+)
+
 // noSandboxAllowed reports whether browsers may run without Chromium's own sandbox
 // if this host does not allow it. Some browsers find that out only when they
 // start.
-func (c Config) noSandboxAllowed() bool { return c.AllowNoSandbox && !c.RequireIsolation }
+func (c Config) noSandboxAllowed() bool { return c.MinIsolation == isolationNone }
 
 // checkIsolation logs the isolation features that this host does not allow. With
-// REQUIRE_ISOLATION, those that separate launches are an error.
+// MIN_ISOLATION=full, those that separate launches are an error.
 func (c Config) checkIsolation(report sandbox.Report, logger *slog.Logger) error {
 	for _, piece := range report.Missing() {
 		logger.Warn("this host does not allow an isolation feature: launches run without it", "feature", piece.Name, "reason", piece.Reason)
 	}
-	if !c.RequireIsolation {
+	if c.MinIsolation != isolationFull {
 		return nil
 	}
 	var problems []error
@@ -59,7 +68,7 @@ func (c Config) checkIsolation(report sandbox.Report, logger *slog.Logger) error
 		problems = append(problems, fmt.Errorf("%s: %s", piece.Name, piece.Reason))
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("REQUIRE_ISOLATION is set, but this host does not allow: %w", errors.Join(problems...))
+		return fmt.Errorf("MIN_ISOLATION is full, but this host does not allow: %w", errors.Join(problems...))
 	}
 	return nil
 }

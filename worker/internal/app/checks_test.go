@@ -29,21 +29,21 @@ func TestCheckIsolation_LogsOrRefusesMissingPiece(t *testing.T) {
 	if err := (Config{}).checkIsolation(report, logger); err != nil || !strings.Contains(log.String(), "cgroupKill") || strings.Contains(log.String(), "networkNamespace") {
 		t.Errorf("%v; logged %s", err, &log)
 	}
-	err := Config{RequireIsolation: true}.checkIsolation(report, logger)
+	err := Config{MinIsolation: isolationFull}.checkIsolation(report, logger)
 	if err == nil || !strings.Contains(err.Error(), "privateFiles: denied") || strings.Contains(err.Error(), "cgroupKill") {
 		t.Errorf("required: %v", err)
 	}
-	if err := (Config{RequireIsolation: true}).checkIsolation(sandbox.Report{Pieces: report.Pieces[:2]}, logger); err != nil {
+	if err := (Config{MinIsolation: isolationFull}).checkIsolation(sandbox.Report{Pieces: report.Pieces[:2]}, logger); err != nil {
 		t.Errorf("without a limit: got %v, want no error", err)
 	}
-	if reasons := (Config{RequireIsolation: true}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "privateFiles") {
-		t.Errorf("got ready with REQUIRE_ISOLATION and a missing feature: %+v", reasons)
+	if reasons := (Config{MinIsolation: isolationFull}).isolationReasons(report); len(reasons) != 1 || reasons[0].Code != "isolation" || !strings.Contains(reasons[0].Message, "privateFiles") {
+		t.Errorf("got ready with MIN_ISOLATION=full and a missing feature: %+v", reasons)
 	}
-	if reasons := append((Config{}).isolationReasons(report), (Config{RequireIsolation: true}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {
+	if reasons := append((Config{}).isolationReasons(report), (Config{MinIsolation: isolationFull}).isolationReasons(sandbox.Report{})...); len(reasons) > 0 {
 		t.Errorf("got not ready: %+v", reasons)
 	}
-	if !(Config{AllowNoSandbox: true}).noSandboxAllowed() || (Config{AllowNoSandbox: true, RequireIsolation: true}).noSandboxAllowed() {
-		t.Error("noSandboxAllowed is true with REQUIRE_ISOLATION, or false with only ALLOW_NO_SANDBOX")
+	if !(Config{MinIsolation: isolationNone}).noSandboxAllowed() || (Config{MinIsolation: isolationSandbox}).noSandboxAllowed() || (Config{MinIsolation: isolationFull}).noSandboxAllowed() {
+		t.Error("noSandboxAllowed is not true exactly with MIN_ISOLATION=none")
 	}
 }
 func TestCheckDescriptors_WarnsWhenLimitIsTooLow(t *testing.T) {

@@ -162,7 +162,7 @@ func newClientCerts(t *testing.T) *clientCerts {
 		t.Fatal(err)
 	}
 	c.testWorker = startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
-		c.WarmPool, c.CACertificates = 1, []string{file}
+		c.WarmPool, c.CACertificates = []int{1}, []string{file}
 	})
 	return c
 }

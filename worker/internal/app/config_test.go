@@ -30,7 +30,7 @@ func TestConfig_EmptyEnvironmentIsValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Port != 3000 || config.CloudURL != "http://localhost:8080" || config.AllowNoSandbox {
+	if config.Port != 3000 || config.CloudURL != "http://localhost:8080" || config.MinIsolation != "sandbox" {
 		t.Errorf("config %+v", config)
 	}
 }
@@ -41,18 +41,23 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 		environ map[string]string
 		says    []string
 	}{
-		{"types", map[string]string{"PORT": "a", "ALLOW_NO_SANDBOX": "perhaps", "TRUSTED_PROXIES": "10.0.0.0/99", "LOG_LEVEL": "loud"},
-			[]string{"PORT", "ALLOW_NO_SANDBOX", "TRUSTED_PROXIES", "LOG_LEVEL"}},
+		{"types", map[string]string{"PORT": "a", "AUTO_ENGINE": "perhaps", "TRUSTED_PROXIES": "10.0.0.0/99", "LOG_LEVEL": "loud"},
+			[]string{"PORT", "AUTO_ENGINE", "TRUSTED_PROXIES", "LOG_LEVEL"}},
 		{"rules", map[string]string{"PORT": "65536", "WORKER_ID": "a/b", "PUBLIC_URL": "ftp://x", "SVC_CLOUD_URL": "cloud"},
 			[]string{"PORT", "WORKER_ID", "PUBLIC_URL", "SVC_CLOUD_URL"}},
-		{"profile data", map[string]string{"PROFILE_DATA_MB": "-1"}, []string{"PROFILE_DATA_MB"}},
+		{"isolation", map[string]string{"MIN_ISOLATION": "some"}, []string{`MIN_ISOLATION must be full, sandbox or none, not "some"`}},
+		{"not a number", map[string]string{"WARM_POOL": "2-6", "MAX_USAGE_PERCENT": "90%", "IDLE_TIMEOUT": "10"}, []string{"WARM_POOL", "MAX_USAGE_PERCENT", "IDLE_TIMEOUT"}},
+		{"too many values", map[string]string{"WARM_POOL": "1,2,3", "MAX_USAGE_PERCENT": "1,2,3", "IDLE_TIMEOUT": "1m,2m,3m", "MAX_DURATION": "1m,2m,3m"},
+			[]string{"WARM_POOL must", "MAX_USAGE_PERCENT must", "IDLE_TIMEOUT must", "MAX_DURATION must"}},
+		{"values out of range", map[string]string{"WARM_POOL": "101", "MAX_USAGE_PERCENT": "90,NaN", "LAUNCH_DISK_MB": "-1"},
+			[]string{"WARM_POOL must", "MAX_USAGE_PERCENT must", "LAUNCH_DISK_MB"}},
+		{"a maximum below the minimum", map[string]string{"WARM_POOL": "3,2"}, []string{"WARM_POOL must"}},
 		{"a retention that is too short", map[string]string{"FILES_RETENTION": "10ms"}, []string{"FILES_RETENTION"}},
-		{"lifetimes out of range", map[string]string{"IDLE_TIMEOUT": "169h", "IDLE_TIMEOUT_LIMIT": "-1s", "CONNECT_TIMEOUT": "1500ms"},
-			[]string{"IDLE_TIMEOUT must", "IDLE_TIMEOUT_LIMIT must", "CONNECT_TIMEOUT must"}},
-		{"defaults above limits", map[string]string{"IDLE_TIMEOUT": "5m", "IDLE_TIMEOUT_LIMIT": "1m", "MAX_DURATION": "2h", "MAX_DURATION_LIMIT": "1h"},
-			[]string{"IDLE_TIMEOUT (5m0s) must not be greater than IDLE_TIMEOUT_LIMIT (1m0s)", "MAX_DURATION (2h0m0s)"}},
+		{"lifetimes out of range", map[string]string{"IDLE_TIMEOUT": "169h", "MAX_DURATION": "0s,-1s", "CONNECT_TIMEOUT": "1500ms"},
+			[]string{"IDLE_TIMEOUT must", "MAX_DURATION must", "CONNECT_TIMEOUT must"}},
+		{"defaults above limits", map[string]string{"IDLE_TIMEOUT": "5m,1m", "MAX_DURATION": "2h,1h"},
+			[]string{"IDLE_TIMEOUT: the default (5m0s) must not be greater than the longest value (1m0s)", "MAX_DURATION: the default (2h0m0s)"}},
 		{"no port", map[string]string{"PORT": "0"}, []string{"PORT"}},
-		{"resume limits out of range", map[string]string{"RESUME_SECONDS": "86400"}, []string{"RESUME_SECONDS"}},
 		{"a public URL without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
 		{"a password in a URL", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},
 		{"a directive after an origin", map[string]string{"VIEW_FRAME_ANCESTORS": "https://app.example; script-src *"}, []string{"VIEW_FRAME_ANCESTORS"}},

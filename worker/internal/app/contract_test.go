@@ -14,7 +14,6 @@ import (
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/contracttest"
-	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
@@ -114,7 +113,7 @@ func TestContract_WorkerStartsWithAnyVersion(t *testing.T) {
 }
 
 func TestContract_HeaderOnEveryAnswer(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds = 5 })
+	r := startTestWorker(t, cloudtest.New(t))
 	s := r.launch(t)
 	base, control := "/browsers/"+s.LaunchId.String(), token(*s.ViewUrl)
 	debugger, err := url.Parse(*s.WebSocketDebuggerUrl)

@@ -87,7 +87,7 @@ func TestEngine_RefusesWhatItCannotDo(t *testing.T) {
 }
 
 func TestEngine_Automatic(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.AutoEngine, c.WarmPool = true, 1 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.AutoEngine, c.WarmPool = true, []int{1} })
 	r.awaitReady(t)
 	if ready := r.pool(t).Ready; ready[0].Engine != "headless-shell" {
 		t.Errorf("warm browsers %+v", ready)

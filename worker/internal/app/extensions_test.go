@@ -72,7 +72,7 @@ func TestExtensions_LoadedForALaunch(t *testing.T) {
 		fmt.Fprint(w, "<title>unchanged</title>")
 	}))
 	t.Cleanup(site.Close)
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = []int{1} })
 	stored := r.store(t, packExtension(t, "privacy")) // allowed, because browsers have their own network
 	if stored.Name != browsertest.ExtensionName || stored.Version != "1.2.3" {
 		t.Errorf("stored %+v", stored)

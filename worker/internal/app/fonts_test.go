@@ -17,7 +17,7 @@ func TestHealth_NamesMissingScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 0 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = nil })
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, text := r.call(t.Context(), t, "GET", "/health", "")
 		got := decode[workerapi.WorkerHealthResponse](t, text).Data.MissingScripts

@@ -12,7 +12,6 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
-	"github.com/browser-svc/svc/worker/internal/app"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
@@ -136,7 +135,7 @@ type heldCommand struct {
 // TestHandover_HoldsEveryClient starts a handover from one connection of a browser that
 // has a client of each kind, and lets a person end it.
 func TestHandover_HoldsEveryClient(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ResumeSeconds = 30 })
+	r := startTestWorker(t, cloudtest.New(t))
 	d := r.drive(t, map[string]any{"webSocketUrl": true, "svc:options": map[string]any{"profileId": r.cloud.Profile(r.version)}})
 	own, _ := d.capabilities["svc:session"].(map[string]any)
 	s := r.session(t, "GET", "/sessions/"+own["sessionId"].(string), "")

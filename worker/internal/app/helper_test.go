@@ -50,8 +50,8 @@ func newTestWorker(t *testing.T, fake *cloudtest.Cloud, change ...func(*app.Conf
 	r.config = app.Config{
 		Host: "127.0.0.1", Port: port, CloudURL: fake.URL, OrganizationKey: cloudtest.Key, WorkerKey: workerKey, DataDir: testenv.PublicTempDir(t),
 		DeniedHosts: "default", AllowedHosts: "127.0.0.0/8,[::1]", // where the tests' sites are
-		ProfileData: 100, SaveTimeout: 25 * time.Second,
-		AutoEngine: !testenv.Full(), // complete browsers take three times as long
+		SaveTimeout: 25 * time.Second,
+		AutoEngine:  !testenv.Full(), // complete browsers take three times as long
 	}
 	for _, apply := range change {
 		apply(&r.config)

@@ -25,8 +25,9 @@ func openHost(config Config, dir string, options fleet.Options) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory, cpu := pair(config.MaxUsage)
 	return &host{Sampler: sampler, facts: facts, Admission: fleet.Admission{
-		MaxSessions: config.MaxSessions, MaxMemoryPercent: config.MaxMemory, MaxCPUPercent: config.MaxCPU,
+		MaxSessions: config.MaxSessions, MaxMemoryPercent: memory, MaxCPUPercent: cpu,
 		MinFreeDisk: minFreeDisk, Last: sampler.Last,
 	}}, nil
 }

@@ -20,7 +20,7 @@ func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop 
 		if err := w.cloud.CheckContract(ctx); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "failed to check the contract version of the cloud at startup", "error", err)
 		}
-		if w.config.OrganizationKey != "" {
+		if w.config.organizationKey() != "" {
 			var reclaiming sync.WaitGroup
 			defer reclaiming.Wait()
 			reclaiming.Go(func() { report.ReclaimStale(ctx, w.cloud, logger) })

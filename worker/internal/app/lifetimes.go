@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -11,12 +12,10 @@ import (
 
 // lifetimes is the configuration of the lifetimes of sessions.
 type lifetimes struct {
-	Idle          time.Duration `env:"IDLE_TIMEOUT" envDefault:"0s" doc:"How long a session runs without client activity if neither its launch nor its profile says. 0: no limit, but 5 minutes for WebDriver."`
-	IdleLimit     time.Duration `env:"IDLE_TIMEOUT_LIMIT" envDefault:"0s" doc:"Longest idle timeout that can be set; also the default without IDLE_TIMEOUT. 0: any."`
-	Max           time.Duration `env:"MAX_DURATION" envDefault:"0s" doc:"How long a session runs if neither its launch nor its profile says. 0: no limit."`
-	MaxLimit      time.Duration `env:"MAX_DURATION_LIMIT" envDefault:"0s" doc:"Longest duration that can be set; also the default without MAX_DURATION. 0: any."`
-	Connect       time.Duration `env:"CONNECT_TIMEOUT" envDefault:"0s" doc:"How long a browser waits for its first client if its launch does not say. 0: no limit; the image sets 5m."`
-	WebDriverIdle time.Duration // replaces webDriverIdle; for tests
+	Idle          []time.Duration `env:"IDLE_TIMEOUT" envDefault:"0s" doc:"How long a session runs without client activity if neither its launch nor its profile says; with a second value, such as 10m,1h, also the longest that they may say. 0: no limit, but 5 minutes for WebDriver."`
+	Max           []time.Duration `env:"MAX_DURATION" envDefault:"0s" doc:"How long a session runs if neither its launch nor its profile says; with a second value, such as 2h,24h, also the longest that they may say. 0: no limit."`
+	Connect       time.Duration   `env:"CONNECT_TIMEOUT" envDefault:"0s" doc:"How long a browser waits for its first client if its launch does not say. 0: no limit; the image sets 5m."`
+	WebDriverIdle time.Duration   // replaces webDriverIdle; for tests
 }
 
 // maxLifetime is the longest limit that the API can represent.
@@ -26,35 +25,34 @@ const maxLifetime = 7 * 24 * time.Hour
 func (c lifetimes) Validate() error {
 	var problems []error
 	for _, setting := range []struct {
-		name  string
-		value time.Duration
+		name   string
+		values []time.Duration
+		most   int // number of values
 	}{
-		{"IDLE_TIMEOUT", c.Idle}, {"IDLE_TIMEOUT_LIMIT", c.IdleLimit}, {"MAX_DURATION", c.Max},
-		{"MAX_DURATION_LIMIT", c.MaxLimit}, {"CONNECT_TIMEOUT", c.Connect},
+		{"IDLE_TIMEOUT", c.Idle, 2}, {"MAX_DURATION", c.Max, 2}, {"CONNECT_TIMEOUT", []time.Duration{c.Connect}, 1},
 	} {
-		if setting.value < 0 || setting.value > maxLifetime || setting.value%time.Second != 0 {
+		invalid := func(value time.Duration) bool { return value < 0 || value > maxLifetime || value%time.Second != 0 }
+		value, limit := pair(setting.values)
+		switch {
+		case len(setting.values) > setting.most:
+			problems = append(problems, fmt.Errorf("%s must be the default, or the default and the longest value, such as 10m,1h", setting.name))
+		case slices.ContainsFunc(setting.values, invalid):
 			problems = append(problems, fmt.Errorf("%s must be from 0 to 168h, in whole seconds", setting.name))
-		}
-	}
-	for _, setting := range []struct {
-		name         string
-		value, limit time.Duration
-		limitName    string
-	}{
-		{"IDLE_TIMEOUT", c.Idle, c.IdleLimit, "IDLE_TIMEOUT_LIMIT"}, {"MAX_DURATION", c.Max, c.MaxLimit, "MAX_DURATION_LIMIT"},
-	} {
-		if setting.limit > 0 && setting.value > setting.limit {
-			problems = append(problems, fmt.Errorf("%s (%s) must not be greater than %s (%s)", setting.name, setting.value, setting.limitName, setting.limit))
+		case limit > 0 && value > limit:
+			problems = append(problems, fmt.Errorf("%s: the default (%s) must not be greater than the longest value (%s)", setting.name, value, limit))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// rules returns the rules for launches. A limit is the default where none is set.
+// rules returns the rules for launches. The longest value is the default where none is set.
 func (c lifetimes) rules() launch.LimitRules {
-	highest := launch.Limits{Idle: c.IdleLimit, Max: c.MaxLimit}
-	defaults := launch.Limits{Idle: cmp.Or(c.Idle, c.IdleLimit), Max: cmp.Or(c.Max, c.MaxLimit), Connect: c.Connect}
-	return launch.LimitRules{Default: defaults, Highest: highest}
+	idle, longestIdle := pair(c.Idle)
+	duration, longest := pair(c.Max)
+	return launch.LimitRules{
+		Default: launch.Limits{Idle: cmp.Or(idle, longestIdle), Max: cmp.Or(duration, longest), Connect: c.Connect},
+		Highest: launch.Limits{Idle: longestIdle, Max: longest},
+	}
 }
 
 // webDriverIdle is the idle timeout of sessions of /wd/hub without IDLE_TIMEOUT: WebDriver
@@ -63,9 +61,10 @@ const webDriverIdle = 5 * time.Minute
 
 // webDriver returns the idle timeout of sessions of /wd/hub.
 func (c lifetimes) webDriver() time.Duration {
-	idle := cmp.Or(c.WebDriverIdle, c.Idle, webDriverIdle)
-	if c.IdleLimit > 0 {
-		idle = min(idle, c.IdleLimit)
+	idle, longest := pair(c.Idle)
+	idle = cmp.Or(c.WebDriverIdle, idle, webDriverIdle)
+	if longest > 0 {
+		idle = min(idle, longest)
 	}
 	return idle
 }

@@ -42,7 +42,7 @@ func (r *testWorker) endOf(t *testing.T, id uuid.UUID) (reason, reported string)
 // TestLifetimes_EndForgottenSessions checks the defaults of the worker.
 func TestLifetimes_EndForgottenSessions(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
-		c.Lifetimes.Connect, c.Lifetimes.Idle, c.Lifetimes.WebDriverIdle = 2*time.Second, 4*time.Second, time.Second
+		c.Lifetimes.Connect, c.Lifetimes.Idle, c.Lifetimes.WebDriverIdle = 2*time.Second, []time.Duration{4 * time.Second}, time.Second
 	})
 	own, _ := r.drive(t, nil).capabilities["svc:session"].(map[string]any)
 	driven := uuid.MustParse(own["sessionId"].(string))
@@ -139,7 +139,7 @@ func (r *testWorker) get(t *testing.T, path string) []byte {
 // TestLifetimes_ExtendByControlToken changes the limits with the token of the launch, which does not
 // change anything else.
 func TestLifetimes_ExtendByControlToken(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.Lifetimes.Max, c.Lifetimes.MaxLimit = time.Hour, 2*time.Hour })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.Lifetimes.Max = []time.Duration{time.Hour, 2 * time.Hour} })
 	s := r.launch(t)
 	path, control := "/browsers/"+s.LaunchId.String()+"/lifetime", token(*s.WebSocketDebuggerUrl)
 	update := func(body string, headers ...string) (int, []byte) {

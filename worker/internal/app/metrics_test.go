@@ -45,7 +45,7 @@ func (r *testWorker) awaitMetric(t *testing.T, want float64, name string, labels
 func TestMetrics_FollowLaunchesAndSessions(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := startTestWorker(t, fake, withMetricsToken, func(c *app.Config) {
-		c.MaxSessions, c.ResumeSeconds = 1, 5
+		c.MaxSessions = 1
 	})
 	before := r.scrape(t)
 	for _, series := range [][]string{

@@ -56,7 +56,7 @@ type worker struct {
 	builds   *browser.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Local
-	remote   *remoteProfiles // nil without PROFILE_STORE_URL
+	remote   *remoteProfiles // nil without OBJECT_STORE_URL
 
 	extensions *extension.Store
 	sessions   *session.Store
@@ -83,7 +83,7 @@ type worker struct {
 	logs       *pagelog.Service
 	recordings *recording.Service
 
-	recordingStore *recording.Store // nil without RECORDINGS_URL
+	recordingStore *recording.Store // nil without OBJECT_STORE_URL
 
 	fileServer *fileserver.Service
 	sockets    *launchsock.Service
@@ -177,7 +177,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 		return err
 	}
 	w.closers.AddFunc(w.closeTraces)
-	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.OrganizationKey, w.machine, w.roots, w.traces, w.logger); err != nil {
+	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.organizationKey(), w.machine, w.roots, w.traces, w.logger); err != nil {
 		return err
 	}
 	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger)
@@ -185,7 +185,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 }
 
 func (w *worker) openBuilds() {
-	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: w.config.browsersDirs(w.dir), Log: w.logger})
+	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: []string{w.config.browsersDir(w.dir)}, Log: w.logger})
 }
 
 // openLaunches creates the launch service and its warm pool.
@@ -200,7 +200,7 @@ func (w *worker) openLaunches() {
 		License: w.cloud, Reports: w.reports, Builds: w.builds, Launcher: starter.Launcher, Sessions: w.sessions,
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
-		Key: session.NewOrganizationKey(w.config.OrganizationKey), DrainChanged: w.reports.RequestHeartbeat,
+		Key: session.NewOrganizationKey(w.config.organizationKey()), DrainChanged: w.reports.RequestHeartbeat,
 		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
@@ -227,7 +227,7 @@ func (w *worker) restServer() *rest.Server {
 		MissingScripts: w.missingScripts.Load,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,
-			HasKey: w.config.OrganizationKey != "", LastAnswerAt: w.cloud.LastAnswerAt,
+			HasKey: w.config.organizationKey() != "", LastAnswerAt: w.cloud.LastAnswerAt,
 			License: func() string { return string(w.cloud.License()) }, CloudContract: cloudContract(w.cloud),
 			Reports: w.reports.Counts,
 		},

@@ -29,7 +29,7 @@ func (c Config) openProfiles(logger *slog.Logger) (*profiledata.Local, error) {
 		return nil, fmt.Errorf("DATA_DIR: %w", err)
 	}
 	return profiledata.OpenLocal(profiledata.LocalOptions{
-		Dir: filepath.Join(dataDir, "profiles"), Versions: profileVersions, MaxBytes: c.ProfileData << 20,
+		Dir: filepath.Join(dataDir, "profiles"), Versions: profileVersions, MaxBytes: c.maxProfileData(),
 		SaveTime: saveTime, Clock: clock.System{}, Logger: logger,
 	})
 }
@@ -97,7 +97,7 @@ func listVersions(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
 		Name: "versions", Summary: "List the versions of a profile's data, newest first",
 		Detail: "Reads each version completely: STATE shows whether it is intact, ON DISK what it added. A version is saved whenever\n" +
-			"a browser of the profile exits cleanly. The newest three versions are kept. With PROFILE_STORE_URL it lists the versions\n" +
+			"a browser of the profile exits cleanly. The newest three versions are kept. With OBJECT_STORE_URL it lists the versions\n" +
 			"that the cloud has, and needs SVC_KEY.",
 		Args:  []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Flags: localFlag(&local),
@@ -106,7 +106,7 @@ func listVersions(out io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			if config.ProfileStoreURL != "" && !local {
+			if config.ObjectStoreURL != "" && !local {
 				return config.listRemoteVersions(ctx, profileID, out, logger)
 			}
 			found, err := store.Versions(ctx, profileID)

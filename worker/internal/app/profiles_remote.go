@@ -22,24 +22,24 @@ import (
 // localFlag defines the flag --local.
 func localFlag(local *bool) func(*flag.FlagSet) {
 	return func(f *flag.FlagSet) {
-		f.BoolVar(local, "local", false, "With PROFILE_STORE_URL: the data that is still in DATA_DIR")
+		f.BoolVar(local, "local", false, "With OBJECT_STORE_URL: the data that is still in DATA_DIR")
 	}
 }
 
-// requireLocal returns an error if the data of profiles is in PROFILE_STORE_URL, unless
+// requireLocal returns an error if the data of profiles is in OBJECT_STORE_URL, unless
 // the local data is meant. The cloud decides which version is the current one, so the
 // error names what to use instead.
 func (c Config) requireLocal(local bool, instead string) error {
-	if c.ProfileStoreURL == "" || local {
+	if c.ObjectStoreURL == "" || local {
 		return nil
 	}
-	return fmt.Errorf("the data of profiles is in PROFILE_STORE_URL, and the cloud has the list of its versions: use the profile's page in the dashboard or %s. For the data that is still in DATA_DIR, add --local", instead)
+	return fmt.Errorf("the data of profiles is in OBJECT_STORE_URL, and the cloud has the list of its versions: use the profile's page in the dashboard or %s. For the data that is still in DATA_DIR, add --local", instead)
 }
 
-// withRemoteProfiles connects to the cloud and to PROFILE_STORE_URL, and calls use.
+// withRemoteProfiles connects to the cloud and to OBJECT_STORE_URL, and calls use.
 func (c Config) withRemoteProfiles(ctx context.Context, logger *slog.Logger, use func(*remoteProfiles) error) error {
-	if c.ProfileStoreURL == "" || c.OrganizationKey == "" {
-		return errors.New("set PROFILE_STORE_URL and SVC_KEY")
+	if c.ObjectStoreURL == "" || c.organizationKey() == "" {
+		return errors.New("set OBJECT_STORE_URL and SVC_KEY")
 	}
 	traces, err := tracing.Open(ctx, tracing.Config{}, "svc-worker", program.Version, logger)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c Config) withRemoteProfiles(ctx context.Context, logger *slog.Logger, use
 	if err != nil {
 		return err
 	}
-	client, err := cloud.New(c.CloudURL, c.OrganizationKey, cloud.Machine{ID: "profiles"}, roots, traces, logger)
+	client, err := cloud.New(c.CloudURL, c.organizationKey(), cloud.Machine{ID: "profiles"}, roots, traces, logger)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c Config) withRemoteProfiles(ctx context.Context, logger *slog.Logger, use
 
 func collectProfiles(out io.Writer) program.Command[Config] {
 	return program.Command[Config]{
-		Name: "gc", Summary: "Delete unused objects from PROFILE_STORE_URL",
+		Name: "gc", Summary: "Delete unused objects from OBJECT_STORE_URL",
 		Detail: "Deletes what no version of a profile's data refers to and what is older than 24 hours: removed versions, deleted\n" +
 			"profiles, deleted organizations and interrupted saves. Needs SVC_KEY. Data of other organizations stays. Workers with\n" +
 			"SVC_KEY do the same once a day by themselves.",

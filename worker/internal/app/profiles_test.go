@@ -169,17 +169,17 @@ func TestProfilesCommand_Errors(t *testing.T) {
 }
 
 // TestProfilesCommand_RefusesWithStore checks that no command changes local data as if it
-// were that of PROFILE_STORE_URL.
+// were that of OBJECT_STORE_URL.
 func TestProfilesCommand_RefusesWithStore(t *testing.T) {
 	d := newProfilesCLI(t)
 	d.launch(t, "", "one")
 	d.launch(t, "one", "two")
-	d.environ["PROFILE_STORE_URL"] = "file://" + t.TempDir()
+	d.environ["OBJECT_STORE_URL"] = "file://" + t.TempDir()
 	id := d.id.String()
 	for line, want := range map[string]string{
 		"list": "GET /v1/profiles/{profileId}/data/versions", "rollback " + id: "POST /v1/profiles/{profileId}/data/versions/{versionId}/restore",
-		"remove " + id: "DELETE /v1/profiles/{profileId}/data/versions/{versionId}", "versions " + id: "set PROFILE_STORE_URL and SVC_KEY",
-		"gc": "set PROFILE_STORE_URL and SVC_KEY",
+		"remove " + id: "DELETE /v1/profiles/{profileId}/data/versions/{versionId}", "versions " + id: "set OBJECT_STORE_URL and SVC_KEY",
+		"gc": "set OBJECT_STORE_URL and SVC_KEY",
 	} {
 		if status, _, errs := d.profiles(strings.Fields(line)...); status == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %q", line, status, errs)

@@ -29,16 +29,16 @@ func drainingReasons(is bool) []httpd.Reason {
 	}}
 }
 
-// isolationReasons returns why a worker with REQUIRE_ISOLATION can no longer
+// isolationReasons returns why a worker with MIN_ISOLATION=full can no longer
 // separate launches. Such a worker does not start without it.
 func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 	missing := report.Inseparable()
-	if !c.RequireIsolation || len(missing) == 0 {
+	if c.MinIsolation != isolationFull || len(missing) == 0 {
 		return nil
 	}
 	return []httpd.Reason{{
 		Check: "isolation", Code: "isolation",
-		Message: "REQUIRE_ISOLATION is set, but this host does not allow " + missing[0].Name + ". GET /fleet/status shows the reason.",
+		Message: "MIN_ISOLATION is full, but this host does not allow " + missing[0].Name + ". GET /fleet/status shows the reason.",
 	}}
 }
 
@@ -54,10 +54,10 @@ func (c Config) licenseReasons(state cloud.LicenseState) []httpd.Reason {
 	case cloud.LicenseIncompatible:
 		reason.Code, reason.Message = "cloud_incompatible", "The cloud implements another major version of the contract than this worker. Update one of them."
 	case cloud.LicenseNoKey:
-		if c.AllowNoKey {
+		if c.OrganizationKey == noKey {
 			return nil
 		}
-		reason.Code, reason.Message = "no_key", "This worker has no organization key (SVC_KEY). Set one, or set ALLOW_NO_KEY if the worker serves launches over /launch only."
+		reason.Code, reason.Message = "no_key", "This worker has no organization key (SVC_KEY). Set one, or none if the worker serves launches over /launch only."
 	default:
 		return nil
 	}

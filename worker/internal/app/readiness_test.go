@@ -103,9 +103,9 @@ func TestReadiness_LostWhenCloudDoesNotAnswerLaunch(t *testing.T) {
 }
 
 func TestReadiness_WithoutAKey(t *testing.T) {
-	for allowed, want := range map[bool]string{false: "no_key", true: ""} {
-		t.Run(fmt.Sprintf("ALLOW_NO_KEY=%v", allowed), func(t *testing.T) {
-			r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey, c.AllowNoKey = "", allowed })
+	for key, want := range map[string]string{"": "no_key", "none": ""} {
+		t.Run("SVC_KEY="+key, func(t *testing.T) {
+			r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey = key })
 			r.awaitReadiness(t, want, workerapi.LicenseStateNoKey)
 		})
 	}

@@ -19,8 +19,8 @@ import (
 func (w *worker) openRecordings(ctx context.Context) error {
 	counted := recording.NewMetrics(w.metrics)
 	o := recording.Options{Dir: w.files.Recording, Log: w.logger, Metrics: counted, StartProcess: startEncoder(w.launcher.StartEncoder)}
-	if w.config.RecordingsURL != "" {
-		opened, err := bucket.Open(ctx, "RECORDINGS_URL", w.config.RecordingsURL, 0o700, w.roots)
+	if w.config.ObjectStoreURL != "" {
+		opened, err := bucket.Open(ctx, "OBJECT_STORE_URL", w.config.ObjectStoreURL, 0o700, w.roots)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (w *worker) openRecordings(ctx context.Context) error {
 // have in common that may serve them: the organization key and the worker key. The key of a
 // launch is zero for the worker's own one; without both, no other worker serves them.
 func (w *worker) recordingOwner(key session.OrganizationKey) (recording.Owner, error) {
-	organization := cmp.Or(key.Reveal(), w.config.OrganizationKey)
+	organization := cmp.Or(key.Reveal(), w.config.organizationKey())
 	if organization == "" {
 		return recording.Owner{}, nil
 	}
@@ -65,7 +65,7 @@ func (w *worker) recordingOwner(key session.OrganizationKey) (recording.Owner, e
 	if err != nil {
 		return recording.Owner{}, err
 	}
-	access, err := derive(cmp.Or(w.config.WorkerKey, w.config.OrganizationKey), "access")
+	access, err := derive(cmp.Or(w.config.WorkerKey, w.config.organizationKey()), "access")
 	return recording.Owner{Directory: directory, Access: access}, err
 }
 

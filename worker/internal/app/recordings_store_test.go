@@ -32,7 +32,7 @@ func withRecordings(t *testing.T) func(*app.Config) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	return func(c *app.Config) {
 		withFiles(c)
-		c.RecordingsURL = "s3://recordings?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
+		c.ObjectStoreURL = "s3://recordings?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
 	}
 }
 

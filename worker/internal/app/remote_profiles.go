@@ -15,22 +15,25 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-// remoteSaveTime is how long saving the data of one profile to PROFILE_STORE_URL may take.
+// remoteSaveTime is how long saving the data of one profile to OBJECT_STORE_URL may take.
 const remoteSaveTime = 3 * time.Minute
 
-// remoteProfiles gives launches the data of profiles in PROFILE_STORE_URL. It implements
+// profilesPrefix separates the data of profiles from the recordings in OBJECT_STORE_URL.
+const profilesPrefix = "profiles/"
+
+// remoteProfiles gives launches the data of profiles in OBJECT_STORE_URL. It implements
 // launch.Data and profiledata.Index.
 type remoteProfiles struct {
 	cloud  *cloud.Client
 	store  *profiledata.Store
 	bucket *blob.Bucket
-	local  *profiledata.Local // data from before PROFILE_STORE_URL was set
+	local  *profiledata.Local // data from before OBJECT_STORE_URL was set
 }
 
 // openProfileData opens the store of saved profile data on this machine, and
-// PROFILE_STORE_URL if that is set.
+// OBJECT_STORE_URL if that is set.
 func (w *worker) openProfileData(ctx context.Context) (err error) {
-	if w.profiles, err = w.config.openProfiles(w.logger); err != nil || w.config.ProfileStoreURL == "" {
+	if w.profiles, err = w.config.openProfiles(w.logger); err != nil || w.config.ObjectStoreURL == "" {
 		return err
 	}
 	if w.remote, err = w.config.openRemoteProfiles(ctx, w.cloud, w.profiles, w.logger); err != nil {
@@ -40,22 +43,23 @@ func (w *worker) openProfileData(ctx context.Context) (err error) {
 	return nil
 }
 
-// openRemoteProfiles opens PROFILE_STORE_URL. The caller closes the bucket.
+// openRemoteProfiles opens OBJECT_STORE_URL. The caller closes the bucket.
 func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, local *profiledata.Local, logger *slog.Logger) (*remoteProfiles, error) {
 	roots, err := c.rootCAs()
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := profiledata.OpenBucket(ctx, c.ProfileStoreURL, roots)
+	bucket, err := profiledata.OpenBucket(ctx, c.ObjectStoreURL, roots)
 	if err != nil {
 		return nil, err
 	}
+	bucket = blob.PrefixedBucket(bucket, profilesPrefix)
 	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.Open(profiledata.Options{
-		Bucket: bucket, Versions: profileVersions, MaxBytes: c.ProfileData << 20, SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
+		Bucket: bucket, Versions: profileVersions, MaxBytes: c.maxProfileData(), SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
 	})}, nil
 }
 
-// profileData returns the data of profiles: in PROFILE_STORE_URL or on this machine.
+// profileData returns the data of profiles: in OBJECT_STORE_URL or on this machine.
 func (w *worker) profileData() launch.Data {
 	if w.remote != nil {
 		return w.remote
@@ -141,7 +145,7 @@ func (p *remoteProfiles) Deleted(ctx context.Context, directory string) (bool, e
 // startGarbageCollection deletes unused profile data once a day until stop is called.
 func (w *worker) startGarbageCollection(ctx context.Context) (stop func()) {
 	collected := profiledata.NewMetrics(w.metrics)
-	if w.remote == nil || w.config.OrganizationKey == "" {
+	if w.remote == nil || w.config.organizationKey() == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

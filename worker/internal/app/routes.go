@@ -26,6 +26,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/api/view"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/cdp/resume"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -89,7 +90,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 // registerBrowsers registers the routes of running browsers, and their files and recordings.
 func (w *worker) registerBrowsers(config Config, links access.Links, guard *oapi.Guard, server *rest.Server, key access.Key) {
 	w.relay = devtools.New(devtools.Options{
-		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: config.resume(),
+		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: resume.Options{ResumeTimeout: resumeTimeout, Buffer: resumeBuffer},
 	})
 	w.closers.Add(w.relay.Close)
 	viewer := view.New(view.Options{Streamer: streamer{}, Logger: w.logger})
@@ -134,7 +135,7 @@ func (w *worker) killLaunch(ctx context.Context, launchID string) error {
 // workerKey returns the worker key. A generated key is printed once for the
 // operator. It is never logged.
 func workerKey(config Config) access.Key {
-	key, made := access.NewKey(config.WorkerKey, config.OrganizationKey)
+	key, made := access.NewKey(config.WorkerKey, config.organizationKey())
 	if made != "" {
 		fmt.Printf("Neither API_KEY nor SVC_KEY is set. Generated worker key, valid until the next start:\n\n  %s\n\n", made)
 	}

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/browser-svc/svc/shared/clock"
@@ -58,11 +56,9 @@ func selftestCommand(out io.Writer) program.Command[Config] {
 // OpenForSelftest starts the parts of a worker that launch browsers, in the environment of a
 // self-test.
 func (c Config) OpenForSelftest(ctx context.Context, e selftest.Environment, logger *slog.Logger) (_ *selftest.Worker, err error) {
-	dataDir, err := filepath.Abs(c.DataDir)
-	if err != nil {
+	if c.BrowsersDir, err = filepath.Abs(c.browsersDir(c.DataDir)); err != nil {
 		return nil, err
 	}
-	c.BrowsersDir = strings.Join(c.browsersDirs(dataDir), string(os.PathListSeparator))
 	c.DataDir, c.AllowedHosts = e.DataDir, e.AllowedHosts
 	w := &worker{config: c, logger: logger, sessions: session.NewStore(clock.System{}), metrics: metrics.NewRegistry()}
 	if err := w.readConfig(); err != nil {

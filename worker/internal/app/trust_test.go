@@ -53,7 +53,7 @@ func TestTrust_CertificateAuthorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) {
-		c.WarmPool, c.CACertificates, c.AllowedHosts = 1, []string{file}, "127.0.0.0/8,[::1]"
+		c.WarmPool, c.CACertificates, c.AllowedHosts = []int{1}, []string{file}, "127.0.0.0/8,[::1]"
 	})
 	plain := r.cloud.Profile(r.version)
 	trusting := r.cloud.Profile(r.version, func(c *cloudapi.ProfileConfig) { c.CaCertificates = sharedapi.CaCertificates{ofProfile.PEM()} })

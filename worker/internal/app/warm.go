@@ -12,15 +12,16 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session/warm"
 )
 
-// warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL_MAX is
-// set. A busy machine with many kinds of launches needs so many.
+// warmPerCPU is the maximum number of warm browsers per processor, unless WARM_POOL
+// sets it. A busy machine with many kinds of launches needs so many.
 const warmPerCPU = 8
 
 // newWarmPool returns the pool of warm browsers. It starts none before
 // startWarmPool runs the warm pool until stop is called.
 func (w *worker) newWarmPool(config Config, spares launch.WarmStarter, logger *slog.Logger) *launch.WarmPool {
+	smallest, largest := pair(config.WarmPool)
 	return warm.New(warm.Options[launch.WarmKind, *launch.WarmBrowser]{
-		Size: config.WarmPool, Max: cmp.Or(config.WarmPoolMax, warmPerCPU*w.cpus()),
+		Size: smallest, Max: cmp.Or(largest, warmPerCPU*w.cpus()),
 		Start: spares.Start, First: spares.First, Load: w.warmPoolLoad, Clock: clock.System{}, Logger: logger,
 	})
 }

@@ -53,7 +53,7 @@ func (r *testWorker) launchWhenReady(t *testing.T, zone, spec string) (time.Time
 // apply and settings that it cannot. WARM_ROUNDS sets the number of rounds, for
 // measurements.
 func TestWarmPool_UsedWherePossible(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = 1 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = []int{1} })
 	rounds := 1
 	_, _ = fmt.Sscan(os.Getenv("WARM_ROUNDS"), &rounds)
 	const zone = "Asia/Tokyo"
@@ -100,7 +100,7 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 // TestWarmPool_HoldsDuringLaunches checks that launches still get warm browsers while launches
 // that need a new browser run all the time. The pool keeps more than its minimum.
 func TestWarmPool_HoldsDuringLaunches(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool, c.WarmPoolMax = 1, 3 })
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.WarmPool = []int{1, 3} })
 	launch := func(spec string) workerapi.BrowserSession {
 		s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"spec":%s}`, spec))
 		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")

@@ -30,7 +30,7 @@ func (l *Launcher) confirmNoSandbox(ctx context.Context, build Build) bool {
 		l.log.Warn("launch reported no usable sandbox, but a canary launch has one", "build", build.Path, "canary", err)
 		return false
 	}
-	l.log.Warn("host denies Chromium's sandbox; browsers run without it because ALLOW_NO_SANDBOX is set", "build", build.Path)
+	l.log.Warn("host denies Chromium's sandbox; browsers run without it because MIN_ISOLATION is none", "build", build.Path)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noSandbox[build.Path] = true
@@ -44,5 +44,5 @@ func (l *Launcher) Isolation() sandbox.Report {
 	if len(l.noSandbox) == 0 {
 		return l.report
 	}
-	return l.report.WithDisabled(sandbox.ChromiumSandbox, "the host denies it and ALLOW_NO_SANDBOX is set; the log names the builds that run without it")
+	return l.report.WithDisabled(sandbox.ChromiumSandbox, "the host denies it and MIN_ISOLATION is none; the log names the builds that run without it")
 }

@@ -94,7 +94,7 @@ func (c *Client) ProfileDataVersions(ctx context.Context, profileID uuid.UUID) (
 	return answer.JSON200.Data.Items, nil
 }
 
-// ProfileDataDeleted reports whether the cloud calls a directory of PROFILE_STORE_URL that
+// ProfileDataDeleted reports whether the cloud calls a directory of OBJECT_STORE_URL that
 // of a deleted organization (GET /v1/profile-data/{directory}/deleted). It needs no key.
 func (c *Client) ProfileDataDeleted(ctx context.Context, directory string) (bool, error) {
 	ctx, cancel := c.callContext(ctx, "checkDeletedProfileData", 0)

@@ -93,7 +93,7 @@ type DataNotSavedReason string
 
 // The reasons.
 const (
-	DataTooLarge   DataNotSavedReason = "too_large"   // more than PROFILE_DATA_MB
+	DataTooLarge   DataNotSavedReason = "too_large"   // more than LAUNCH_DISK_MB
 	DataUncleanEnd DataNotSavedReason = "unclean_end" // the browser did not close by itself
 	DataDiskFull   DataNotSavedReason = "disk_full"
 	DataTimeout    DataNotSavedReason = "timeout" // saving took too long

@@ -56,9 +56,6 @@ func (s *Service) connectResumable(c echo.Context, v access.AuthorizedRequest, k
 
 // resumeParams reads the resume parameters of a request.
 func (s *Service) resumeParams(c echo.Context) (received int64, name string, err error) {
-	if s.resumable.ResumeTimeout <= 0 {
-		return 0, "", invalidParam(resumeQuery, fault.Custom, "is not supported: this worker does not resume connections (RESUME_SECONDS is 0)", nil)
-	}
 	query := c.QueryParams()
 	received, err = strconv.ParseInt(query.Get(resumeQuery), 10, 64)
 	if err != nil || received < 0 || received > maxCount || len(query[resumeQuery]) > 1 {

@@ -156,7 +156,7 @@ func recordingFault(err error) error {
 	case errors.Is(err, recording.ErrConversion):
 		return fault.Wrap(err, fault.Internal, "The video could not be converted to MP4; see the log of the worker. Request WebM.")
 	case errors.Is(err, recording.ErrStore):
-		return fault.Wrap(err, fault.Unavailable, "The store of recordings (RECORDINGS_URL) does not answer. Try again.")
+		return fault.Wrap(err, fault.Unavailable, "The store of recordings (OBJECT_STORE_URL) does not answer. Try again.")
 	}
 	return err
 }

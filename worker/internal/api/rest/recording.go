@@ -47,7 +47,7 @@ func (s *Server) CreateRecordingTicket(
 	case errors.Is(err, recording.ErrNone):
 		return nil, fault.Missing("recording")
 	case err != nil:
-		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (RECORDINGS_URL) does not answer. Try again.")
+		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (OBJECT_STORE_URL) does not answer. Try again.")
 	}
 	address, expires, err := s.Recordings.Link(request.SessionId.String())
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 
 // Options configure Connections.
 type Options struct {
-	ResumeTimeout time.Duration // how long a connection waits for its client; 0 disables resuming
+	ResumeTimeout time.Duration // how long a connection waits for its client
 	Buffer        int           // limit of a browser's buffered messages, shared by its clients, in bytes; also the limit of one message
 }
 

@@ -12,5 +12,5 @@ import (
 // OpenBucket opens the object store with this URL: file://, s3:// or gs://. A missing
 // directory is created. roots are as in bucket.Open.
 func OpenBucket(ctx context.Context, address string, roots *x509.CertPool) (*blob.Bucket, error) {
-	return bucket.Open(ctx, "PROFILE_STORE_URL", address, 0o700, roots)
+	return bucket.Open(ctx, "OBJECT_STORE_URL", address, 0o700, roots)
 }

@@ -15,7 +15,7 @@ import (
 var errDamaged = errors.New("the snapshot is damaged")
 
 // ErrTooLarge means that a profile exceeds the limits of the store.
-var ErrTooLarge = errors.New("larger than PROFILE_DATA_MB allows")
+var ErrTooLarge = errors.New("larger than LAUNCH_DISK_MB allows")
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errDamaged, fmt.Errorf(format, args...))

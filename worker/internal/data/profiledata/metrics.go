@@ -12,10 +12,10 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		collections: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "svc_worker_profile_collections_total", Help: "Garbage collections of profile data in PROFILE_STORE_URL by this worker, by result.",
+			Name: "svc_worker_profile_collections_total", Help: "Garbage collections of profile data in OBJECT_STORE_URL by this worker, by result.",
 		}, []string{"result"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "svc_worker_profile_garbage_bytes_total", Help: "Bytes of unused profile data that this worker deleted from PROFILE_STORE_URL.",
+			Name: "svc_worker_profile_garbage_bytes_total", Help: "Bytes of unused profile data that this worker deleted from OBJECT_STORE_URL.",
 		}),
 	}
 	for _, result := range []string{"success", "failure"} { // exported from the start

@@ -157,7 +157,7 @@ func (h *Handle) Restore(ctx context.Context, into *os.Root) error {
 		if err := h.use.Source.Restore(ctx, into); err != nil {
 			return err
 		}
-		h.log.Info("profile data of this machine restored: the next save makes it the first version in PROFILE_STORE_URL")
+		h.log.Info("profile data of this machine restored: the next save makes it the first version in OBJECT_STORE_URL")
 	}
 	h.restored = true
 	return nil
@@ -171,7 +171,7 @@ func (h *Handle) restoreError(id uuid.UUID, err error) error {
 		h.log.Error("profile data version is damaged: nothing is changed; activate an older version", "version", id, "error", err)
 		return fault.Wrap(err, fault.Internal, fmt.Sprintf("Version %s of the profile's data is damaged or encrypted with another key. Nothing was changed. Activate an older version of the data and launch again.", id))
 	case errors.Is(err, errStore):
-		return fault.Wrap(err, fault.Unavailable, "The store of profile data (PROFILE_STORE_URL) does not answer. Try again.")
+		return fault.Wrap(err, fault.Unavailable, "The store of profile data (OBJECT_STORE_URL) does not answer. Try again.")
 	}
 	return err
 }

@@ -83,7 +83,7 @@ func TestSave_TooLargeErrorHoldsFigures(t *testing.T) {
 	large := sampleTree(2)
 	large["Default/History"] = file(strings.Repeat("x", 2000))
 	err := c.Save(t.Context(), large.write(t))
-	if !errors.Is(err, profiledata.ErrTooLarge) || !strings.Contains(err.Error(), ": larger than PROFILE_DATA_MB allows: 2027 bytes in 9 entries; the limits are 1000 and 200000") {
+	if !errors.Is(err, profiledata.ErrTooLarge) || !strings.Contains(err.Error(), ": larger than LAUNCH_DISK_MB allows: 2027 bytes in 9 entries; the limits are 1000 and 200000") {
 		t.Errorf("error %v", err)
 	}
 	c.Release()

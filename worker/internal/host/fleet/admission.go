@@ -63,13 +63,13 @@ func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
 	sample := a.Last()
 	if full := sample.MemoryPercent; a.MaxMemoryPercent > 0 && full >= a.MaxMemoryPercent {
 		found = append(found, ReachedLimit{
-			"memory", fmt.Sprintf("This worker has too little free memory (MAX_MEMORY_PERCENT %v).", a.MaxMemoryPercent), "memory",
+			"memory", fmt.Sprintf("This worker has too little free memory (MAX_USAGE_PERCENT %v).", a.MaxMemoryPercent), "memory",
 			fmt.Sprintf("%.1f%% of the memory is in use", full), roundToTenth(full), a.MaxMemoryPercent,
 		})
 	}
 	if busy := sample.CPUAverage; a.MaxCPUPercent > 0 && busy >= a.MaxCPUPercent {
 		found = append(found, ReachedLimit{
-			"cpu", fmt.Sprintf("This worker's processors are too busy (MAX_CPU_PERCENT %v).", a.MaxCPUPercent), "cpu",
+			"cpu", fmt.Sprintf("This worker's processors are too busy (MAX_USAGE_PERCENT %v).", a.MaxCPUPercent), "cpu",
 			fmt.Sprintf("%.1f%% of the processor time is in use", busy), roundToTenth(busy), a.MaxCPUPercent,
 		})
 	}

@@ -113,15 +113,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "svc_worker_recordings_unstored",
-			Help: "Ended recordings that are not in RECORDINGS_URL yet.",
+			Help: "Ended recordings that are not in OBJECT_STORE_URL yet.",
 		}),
 		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "svc_worker_recording_uploads_total",
-			Help: "Attempts to store a recording in RECORDINGS_URL, by result.",
+			Help: "Attempts to store a recording in OBJECT_STORE_URL, by result.",
 		}, []string{"result"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "svc_worker_recording_upload_bytes_total",
-			Help: "Bytes that were sent to RECORDINGS_URL.",
+			Help: "Bytes that were sent to OBJECT_STORE_URL.",
 		}),
 	}
 	for _, result := range []string{"success", "failure"} { // exported from the start

@@ -71,7 +71,7 @@ func newObjectStore(t *testing.T) *objectStore {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	var err error
-	s.Bucket, err = bucket.Open(t.Context(), "RECORDINGS_URL", "s3://recordings?region=us-east-1&use_path_style=true&disable_https=true&endpoint="+server.URL, 0o700, nil)
+	s.Bucket, err = bucket.Open(t.Context(), "OBJECT_STORE_URL", "s3://recordings?region=us-east-1&use_path_style=true&disable_https=true&endpoint="+server.URL, 0o700, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

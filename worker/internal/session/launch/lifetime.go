@@ -58,8 +58,8 @@ func (c LimitChanges) check(highest Limits, prefix, where string) (details []fau
 		highest time.Duration
 		setting string
 	}{
-		{"idleTimeoutSeconds", c.Idle, highest.Idle, "IDLE_TIMEOUT_LIMIT"},
-		{"maxDurationSeconds", c.Max, highest.Max, "MAX_DURATION_LIMIT"},
+		{"idleTimeoutSeconds", c.Idle, highest.Idle, "IDLE_TIMEOUT"},
+		{"maxDurationSeconds", c.Max, highest.Max, "MAX_DURATION"},
 	} {
 		if limit.highest == 0 || limit.value == nil || *limit.value > 0 && *limit.value <= limit.highest {
 			continue

@@ -159,9 +159,9 @@ func TestLimitChanges_RefuseMoreThanHighest(t *testing.T) {
 	changes := LimitChanges{Idle: new(61 * time.Second), Max: new(time.Duration(0)), Connect: new(time.Hour)}
 	want := []fault.Detail{
 		{Field: "browser.idleTimeoutSeconds", Code: fault.TooBig, Received: int64(61), Constraint: map[string]any{"min": 1, "max": int64(60)},
-			Message: "must be from 1 to 60, also in the profile: this worker has a limit (IDLE_TIMEOUT_LIMIT)"},
+			Message: "must be from 1 to 60, also in the profile: this worker has a limit (IDLE_TIMEOUT)"},
 		{Field: "browser.maxDurationSeconds", Code: fault.TooSmall, Received: int64(0), Constraint: map[string]any{"min": 1, "max": int64(3600)},
-			Message: "must be from 1 to 3600, also in the profile: this worker has a limit (MAX_DURATION_LIMIT)"},
+			Message: "must be from 1 to 3600, also in the profile: this worker has a limit (MAX_DURATION)"},
 	}
 	if diff := cmp.Diff(want, changes.check(highest, "browser.", alsoInProfile)); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)

@@ -176,7 +176,7 @@ func (s *Service) launchError(ctx context.Context, launchID string, err error) e
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, "The browser did not start in time.")
 	case errors.Is(err, browser.ErrNoSandbox):
-		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and ALLOW_NO_SANDBOX.")
+		return fault.Wrap(err, fault.Internal, "The host of this worker does not support Chromium's sandbox. See the worker's log and MIN_ISOLATION.")
 	}
 	if refused, ok := errors.AsType[*browser.ExtensionError](err); ok {
 		return extensionRefused(refused)
