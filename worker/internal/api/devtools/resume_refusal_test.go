@@ -83,7 +83,6 @@ func TestResume_ChecksAccessAgain(t *testing.T) {
 
 func TestResume_RefusesInvalidParameters(t *testing.T) {
 	w, _ := newFakeTestServer(t, "")
-	off, _ := newFakeTestServerWithResume(t, resume.Options{})
 	for query, field := range map[string]string{
 		"resume=": "resume", "resume=x": "resume", "resume=-1": "resume", "resume=1.5": "resume", "resume=0&resume=0": "resume",
 		"resume=9007199254740992": "resume", "resume=0&client=": "client", "resume=0&client=a%20b": "client",
@@ -93,10 +92,6 @@ func TestResume_RefusesInvalidParameters(t *testing.T) {
 		if got.status != 400 || !strings.Contains(got.body, `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", query, got.status, got.body)
 		}
-	}
-	got := do(t, "GET", off.path("/devtools/page/a?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...)
-	if got.status != 400 || !strings.Contains(got.body, "does not resume connections") {
-		t.Errorf("resume disabled: got %d %s", got.status, got.body)
 	}
 	for path, status := range map[string]int{"/devtools/page/gone": 404, "/devtools/page/odd": 502} {
 		if got := do(t, "GET", w.path(path+"?resume=0"), append([]string{"X-API-Key", workerKey}, upgrade...)...); got.status != status {
