@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// publishPlaywright creates a PLAYWRIGHT_DIR with the playwright-core of scripts/npm-install.
+// publishPlaywright creates the directory of the worker with the playwright-core of scripts/npm-install.
 func (h *testEnvironment) publishPlaywright() error {
 	module := filepath.Join(h.root, "scripts", "node_modules", "playwright-core")
 	text, err := os.ReadFile(filepath.Join(module, "package.json"))
@@ -17,10 +17,10 @@ func (h *testEnvironment) publishPlaywright() error {
 	if err := json.Unmarshal(text, &manifest); err != nil {
 		return err
 	}
-	if err := os.Mkdir(h.playwrightDir(), 0o755); err != nil {
+	if err := os.MkdirAll(h.playwrightDir(), 0o755); err != nil {
 		return err
 	}
 	return os.Symlink(module, filepath.Join(h.playwrightDir(), manifest.Version))
 }
 
-func (h *testEnvironment) playwrightDir() string { return filepath.Join(h.data, "playwright") }
+func (h *testEnvironment) playwrightDir() string { return filepath.Join(h.data, "worker", "playwright") }

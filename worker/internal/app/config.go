@@ -41,7 +41,6 @@ type Config struct {
 	AutoEngine    bool   `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches that name no engine and need nothing else."`
 	WarmPool      []int  `env:"WARM_POOL" envDefault:"2" doc:"Number of warm browsers, which are started before a launch needs them: the minimum, or minimum and maximum, such as 2,6. Default maximum: eight per processor. 0: none."`
 	FreezeIdle    int    `env:"FREEZE_IDLE_SECONDS" envDefault:"0" doc:"Freeze a browser that no client has used for this long, in seconds. 0: never."`
-	NPMRegistry   string `env:"NPM_CONFIG_REGISTRY" envDefault:"https://registry.npmjs.org" doc:"npm registry from which svc-worker playwright install downloads playwright-core."`
 	BrowsersDir   string // replaces DATA_DIR/browsers; for tests and the self-test
 	PlaywrightDir string // replaces DATA_DIR/playwright; for tests
 	ChromeDriver  string // path of a chromedriver that replaces the one in PATH; for tests

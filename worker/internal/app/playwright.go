@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,10 +20,7 @@ import (
 
 // playwrightDir returns the directory with the versions of playwright-core.
 func (c Config) playwrightDir() (string, error) {
-	if c.PlaywrightDir != "" {
-		return filepath.Abs(c.PlaywrightDir)
-	}
-	return filepath.Abs(filepath.Join(c.DataDir, "playwright"))
+	return filepath.Abs(cmp.Or(c.PlaywrightDir, filepath.Join(c.DataDir, "playwright")))
 }
 
 // playwrightFinder finds the programs of Playwright's server where launches can use them.
@@ -73,13 +72,16 @@ func playwrightCommand(out io.Writer) program.Command[Config] {
 }
 
 func installPlaywright(out io.Writer) program.Command[Config] {
-	var first string
+	var first, address string
 	var more []string
 	return program.Command[Config]{
 		Name: "install", Summary: "Install versions of playwright-core from the npm registry",
-		Detail: "Installs into PLAYWRIGHT_DIR, or into DATA_DIR/playwright. A running worker finds the versions there. Clients of\n" +
+		Detail: "Installs into DATA_DIR/playwright. A running worker finds the versions there. Clients of\n" +
 			"/playwright need a version with their own major and minor number. The worker also needs Node.js.",
 		Args: []program.Arg{{Name: "VERSION", Doc: "Such as 1.65, for its newest patch, or 1.65.1", Value: &first}}, More: &more,
+		Flags: func(f *flag.FlagSet) {
+			f.StringVar(&address, "registry", "https://registry.npmjs.org", "`URL` of the npm registry")
+		},
 		Run: func(ctx context.Context, config Config, _ *slog.Logger) error {
 			dir, err := config.playwrightDir()
 			if err != nil {
@@ -89,7 +91,7 @@ func installPlaywright(out io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			registry := playwright.Registry{URL: config.NPMRegistry, Roots: roots}
+			registry := playwright.Registry{URL: address, Roots: roots}
 			for _, version := range append([]string{first}, more...) {
 				installed, fresh, err := registry.Install(ctx, dir, version)
 				if err != nil {

@@ -67,7 +67,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.registerBrowsers(config, links, guard, server, key)
 	playwrightDir, err := config.playwrightDir()
 	if err != nil {
-		return fmt.Errorf("PLAYWRIGHT_DIR: %w", err)
+		return fmt.Errorf("DATA_DIR: %w", err)
 	}
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
