@@ -89,7 +89,7 @@ export interface paths {
             query?: {
                 /** @description The control token. */
                 ct?: components["parameters"]["ControlTokenQuery"];
-                /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
+                /** @description Makes the connection resumable: the number of messages received on it so far. */
                 resume?: components["parameters"]["ResumeQuery"];
                 /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
                 client?: components["parameters"]["ResumeClient"];
@@ -133,7 +133,7 @@ export interface paths {
          *       behind more than 256 KiB of held messages (1 MiB with `resume`).
          *
          *     Without `resume` the connection ends with its socket. With `resume` a connection survives broken sockets for up
-         *     to `RESUME_SECONDS`, without lost or repeated messages:
+         *     to 30 seconds, without lost or repeated messages:
          *
          *     1. Connect with `resume=0` and a unique `client` name, such as a random string. Count the messages that you
          *        receive, except those whose `method` starts with `Svc.`. Count the messages that you send, except `Svc.ack`.
@@ -155,7 +155,7 @@ export interface paths {
          *     | 1002, 1009 | a frame was malformed, or a message was larger than 32 MB |
          *     | 4001 | taken over: another socket resumed the connection, or a client with this name started a new one |
          *     | 4002 | nothing to resume: the connection does not exist any more |
-         *     | 4003 | expired: no socket resumed the connection within `RESUME_SECONDS` |
+         *     | 4003 | expired: no socket resumed the connection within 30 seconds |
          *     | 4004 | buffer limit exceeded: the client needs messages that it acknowledged or that are not buffered any more (32 MB for all connections of a launch) |
          *     | 4005 | more than was sent: N is greater than the number of messages sent; the connection is not affected |
          *
@@ -180,7 +180,7 @@ export interface paths {
             query?: {
                 /** @description The control token. */
                 ct?: components["parameters"]["ControlTokenQuery"];
-                /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
+                /** @description Makes the connection resumable: the number of messages received on it so far. */
                 resume?: components["parameters"]["ResumeQuery"];
                 /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
                 client?: components["parameters"]["ResumeClient"];
@@ -1502,7 +1502,7 @@ export interface paths {
          *     - `draining`: the worker is draining or shutting down.
          *     - `isolation`: isolation is required and incomplete.
          *     - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
-         *       a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+         *       a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
          *       without an organization key is ready, for launches over `/launch` only.
          *     - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
          *
@@ -1691,7 +1691,7 @@ export interface paths {
          * Get the video of a recorded session
          * @description Returns the video of a recorded session (`browser.record`, `startRecording`), after the end of the recording, with
          *     support for `Range`: WebM with VP8, or, with `format` or `Accept: video/mp4`, MP4 with H.264 for players without WebM.
-         *     Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `RECORDINGS_URL` they are kept
+         *     Recordings are kept for `FILES_RETENTION`, also after a restart of the worker. With `OBJECT_STORE_URL` they are kept
          *     there for as long, and every worker with the same store, `SVC_KEY` and `API_KEY` returns them. While
          *     the session is recorded, the response is 409.
          *
@@ -2158,7 +2158,7 @@ export interface components {
         BrowserSessionSortField: "startedAt" | "endedAt";
         /**
          * @description Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
-         *     above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+         *     above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
          * @example {
          *       "headless": false,
          *       "viewport": {
@@ -2462,7 +2462,7 @@ export interface components {
          * @description Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
          *     data.
          *
-         *     - `too_large`: the data exceeds `PROFILE_DATA_MB`.
+         *     - `too_large`: the data exceeds `LAUNCH_DISK_MB`.
          *     - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
          *     - `disk_full`: the disk of the worker is full.
          *     - `timeout`: saving took too long, or the worker stopped before it was complete.
@@ -2846,7 +2846,7 @@ export interface components {
             died: number;
             /**
              * Format: int32
-             * @description The maximum number of warm browsers, `WARM_POOL_MAX`.
+             * @description The maximum number of warm browsers, the second value of `WARM_POOL`.
              */
             maxSize: number;
             /**
@@ -2858,7 +2858,7 @@ export interface components {
             ready: components["schemas"]["WarmBrowsers"][];
             /**
              * Format: int32
-             * @description The minimum number of warm browsers, `WARM_POOL`.
+             * @description The minimum number of warm browsers, the first value of `WARM_POOL`.
              */
             size: number;
             /**
@@ -3469,7 +3469,7 @@ export interface components {
             frames: boolean;
             reason: components["schemas"]["RecordingReason"];
             state: components["schemas"]["RecordingState"];
-            /** @description Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there. */
+            /** @description Whether the recording is in `OBJECT_STORE_URL`, and no longer on the disk of the worker. The worker serves it from there. */
             stored: boolean;
             /** @description The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed. */
             url: string | null;
@@ -4015,9 +4015,9 @@ export interface components {
         /**
          * @description Why the pool has its `target`.
          *
-         *     - `minimum`: the demand requires no more than `WARM_POOL`.
-         *     - `demand`: the demand requires more than `WARM_POOL`.
-         *     - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+         *     - `minimum`: the demand requires no more than the minimum.
+         *     - `demand`: the demand requires more than the minimum.
+         *     - `maximum`: the demand requires more than the maximum.
          *     - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
          *     - `memory`: the free memory does not suffice for `target`.
          *     - `idle`: there was no launch for an hour.
@@ -4516,7 +4516,7 @@ export interface components {
         RecordingTicketQuery: string;
         /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
         ResumeClient: string;
-        /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
+        /** @description Makes the connection resumable: the number of messages received on it so far. */
         ResumeQuery: number;
         /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
         SessionMetadataFilter: components["schemas"]["MetadataFilter"][];
@@ -4774,7 +4774,7 @@ export interface operations {
             query?: {
                 /** @description The control token. */
                 ct?: components["parameters"]["ControlTokenQuery"];
-                /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
+                /** @description Makes the connection resumable: the number of messages received on it so far. */
                 resume?: components["parameters"]["ResumeQuery"];
                 /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
                 client?: components["parameters"]["ResumeClient"];
@@ -4851,7 +4851,7 @@ export interface operations {
             query?: {
                 /** @description The control token. */
                 ct?: components["parameters"]["ControlTokenQuery"];
-                /** @description Makes the connection resumable: the number of messages received on it so far. Returns 400 if `RESUME_SECONDS` is 0. */
+                /** @description Makes the connection resumable: the number of messages received on it so far. */
                 resume?: components["parameters"]["ResumeQuery"];
                 /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
                 client?: components["parameters"]["ResumeClient"];

@@ -930,7 +930,7 @@ type BrowserSession struct {
 	// DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
 	// data.
 	//
-	// - `too_large`: the data exceeds `PROFILE_DATA_MB`.
+	// - `too_large`: the data exceeds `LAUNCH_DISK_MB`.
 	// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
 	// - `disk_full`: the disk of the worker is full.
 	// - `timeout`: saving took too long, or the worker stopped before it was complete.
@@ -1079,7 +1079,7 @@ type BrowserSessionResponse struct {
 type BrowserSessionSortField string
 
 // BrowserSettings Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
-// above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+// above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
 //
 // Example: {"headless":false,"viewport":{"height":720,"width":1280}}
 type BrowserSettings struct {
@@ -1499,7 +1499,7 @@ type ContractVersionOrNull = string
 // DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
 // data.
 //
-// - `too_large`: the data exceeds `PROFILE_DATA_MB`.
+// - `too_large`: the data exceeds `LAUNCH_DISK_MB`.
 // - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
 // - `disk_full`: the disk of the worker is full.
 // - `timeout`: saving took too long, or the worker stopped before it was complete.
@@ -1862,7 +1862,7 @@ type FleetWarmPool struct {
 	// Died The number of warm browsers that crashed in the pool.
 	Died int64 `json:"died"`
 
-	// MaxSize The maximum number of warm browsers, `WARM_POOL_MAX`.
+	// MaxSize The maximum number of warm browsers, the second value of `WARM_POOL`.
 	MaxSize int32 `json:"maxSize"`
 
 	// MemoryBytes The memory of the pool, in bytes.
@@ -1871,7 +1871,7 @@ type FleetWarmPool struct {
 	// Ready The warm browsers in the pool.
 	Ready []WarmBrowsers `json:"ready"`
 
-	// Size The minimum number of warm browsers, `WARM_POOL`.
+	// Size The minimum number of warm browsers, the first value of `WARM_POOL`.
 	Size int32 `json:"size"`
 
 	// Stale The number of warm browsers that were replaced because of their age.
@@ -1885,9 +1885,9 @@ type FleetWarmPool struct {
 
 	// TargetReason Why the pool has its `target`.
 	//
-	// - `minimum`: the demand requires no more than `WARM_POOL`.
-	// - `demand`: the demand requires more than `WARM_POOL`.
-	// - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+	// - `minimum`: the demand requires no more than the minimum.
+	// - `demand`: the demand requires more than the minimum.
+	// - `maximum`: the demand requires more than the maximum.
 	// - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
 	// - `memory`: the free memory does not suffice for `target`.
 	// - `idle`: there was no launch for an hour.
@@ -2069,7 +2069,7 @@ type LaunchFileState string
 // LaunchProfileRequest The launch: either `profileId` or `spec`.
 type LaunchProfileRequest struct {
 	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
-	// above the limit of the worker (`MAX_DURATION_LIMIT` and `IDLE_TIMEOUT_LIMIT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	// above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
 	//
 	//
 	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
@@ -2308,7 +2308,7 @@ type Recording struct {
 	// - `failed`: nothing was recorded; see `reason`.
 	State RecordingState `json:"state"`
 
-	// Stored Whether the recording is in `RECORDINGS_URL`, and no longer on the disk of the worker. The worker serves it from there.
+	// Stored Whether the recording is in `OBJECT_STORE_URL`, and no longer on the disk of the worker. The worker serves it from there.
 	Stored bool `json:"stored"`
 
 	// Url The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed.
@@ -2734,9 +2734,9 @@ type WarmDemand struct {
 
 // WarmTargetReason Why the pool has its `target`.
 //
-// - `minimum`: the demand requires no more than `WARM_POOL`.
-// - `demand`: the demand requires more than `WARM_POOL`.
-// - `maximum`: the demand requires more than `WARM_POOL_MAX`.
+// - `minimum`: the demand requires no more than the minimum.
+// - `demand`: the demand requires more than the minimum.
+// - `maximum`: the demand requires more than the maximum.
 // - `capacity`: the worker accepts no more launches than this (`MAX_SESSIONS`).
 // - `memory`: the free memory does not suffice for `target`.
 // - `idle`: there was no launch for an hour.
@@ -3564,7 +3564,7 @@ type ClientInterface interface {
 	// - `draining`: the worker is draining or shutting down.
 	// - `isolation`: isolation is required and incomplete.
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
-	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
 	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
 	//
@@ -3948,7 +3948,7 @@ func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestE
 //   - `draining`: the worker is draining or shutting down.
 //   - `isolation`: isolation is required and incomplete.
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
-//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.
 //   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
 //
@@ -5300,7 +5300,7 @@ type ClientWithResponsesInterface interface {
 	// - `draining`: the worker is draining or shutting down.
 	// - `isolation`: isolation is required and incomplete.
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
-	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
 	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
 	//
@@ -7236,7 +7236,7 @@ func (c *ClientWithResponses) ListBrowserVersionsWithResponse(ctx context.Contex
 //   - `draining`: the worker is draining or shutting down.
 //   - `isolation`: isolation is required and incomplete.
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
-//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `ALLOW_NO_KEY` a worker
+//     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.
 //   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
 //
