@@ -46,7 +46,7 @@ func installBrowser(out, progress io.Writer) program.Command[Config] {
 	var version string
 	return program.Command[Config]{
 		Name: "install", Summary: "Install a browser build from the cloud's catalog",
-		Detail: "Installs into DATA_DIR/browsers. A running worker finds the build\n" +
+		Detail: "Installs into BROWSERS_DIR, or into DATA_DIR/browsers. A running worker finds the build\n" +
 			"there. The build is launched once, headless, before it is listed. Requires SVC_KEY. An interrupted download is\n" +
 			"resumed, by the next run too.",
 		Args: []program.Arg{{Name: "VERSION", Doc: "A major version, for its newest build, or a full version", Value: &version}},

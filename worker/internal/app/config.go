@@ -37,11 +37,11 @@ type Config struct {
 	DebugPortUsers []string       `env:"DEBUG_PORT_USERS" doc:"Users of this host who may connect to debug ports, besides root and the worker's user, separated by commas."`
 	FrameAncestors []string       `env:"VIEW_FRAME_ANCESTORS" doc:"Origins whose pages may embed the live view, separated by commas, such as https://*.example.com. Default: none."`
 
-	ChromiumPath  string `env:"CHROMIUM_PATH" group:"Browsers" doc:"Path of the Chromium to launch besides the builds in DATA_DIR/browsers. Default: the system's Chromium."`
+	ChromiumPath  string `env:"CHROMIUM_PATH" group:"Browsers" doc:"Path of the Chromium to launch besides the builds in BROWSERS_DIR. Default: the system's Chromium."`
 	AutoEngine    bool   `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches that name no engine and need nothing else."`
 	WarmPool      []int  `env:"WARM_POOL" envDefault:"2" doc:"Number of warm browsers, which are started before a launch needs them: the minimum, or minimum and maximum, such as 2,6. Default maximum: eight per processor. 0: none."`
 	FreezeIdle    int    `env:"FREEZE_IDLE_SECONDS" envDefault:"0" doc:"Freeze a browser that no client has used for this long, in seconds. 0: never."`
-	BrowsersDir   string // replaces DATA_DIR/browsers; for tests and the self-test
+	BrowsersDir   string `env:"BROWSERS_DIR" doc:"Directory with more browser builds, one per subdirectory. Default: DATA_DIR/browsers."`
 	PlaywrightDir string // replaces DATA_DIR/playwright; for tests
 	ChromeDriver  string // path of a chromedriver that replaces the one in PATH; for tests
 
