@@ -264,7 +264,7 @@ func Tail(log string) string {
 func ownDefaults() []string {
 	var unset []string
 	for _, variable := range []string{
-		"DATABASE_URL", "SECRET_KEYS", "PUBLIC_URL", "HOST", "TRUSTED_PROXIES", "WORKER_ID", "LOG_FORMAT",
+		"DATABASE_URL", "SECRET_KEYS", "PUBLIC_URL", "HOST", "TRUSTED_PROXIES", "WORKER_ID", "BROWSERS_DIR", "LOG_FORMAT",
 	} {
 		unset = append(unset, variable+"=")
 	}
