@@ -894,6 +894,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the HTML of a page after its scripts
+         * @description As `POST /screenshot`, for the HTML of the document as it is after the page has loaded, with its doctype. The
+         *     response cannot run scripts if a web browser shows it.
+         */
+        post: operations["renderContent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/devtools/browser/{browserGuid}": {
         parameters: {
             query?: {
@@ -1389,6 +1410,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/pdf": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a PDF of a URL or HTML
+         * @description As `POST /screenshot`, for a PDF document. `options` are those of `GET /browsers/{launchId}/pdf`.
+         */
+        post: operations["renderPdf"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/playwright": {
         parameters: {
             query?: never;
@@ -1511,6 +1552,37 @@ export interface paths {
         get: operations["checkWorkerReadiness"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/screenshot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a screenshot of a URL or HTML
+         * @description Launches a browser, opens the page in a new tab, takes the screenshot and ends the browser, in one request without
+         *     a session to look after. Exactly one of `url` and `html` is required. HTML is shown as the page `about:blank`:
+         *     relative URLs need a `<base>` element.
+         *
+         *     The launch follows the rules of `POST /sessions/profile`: license, `waitSeconds`, `browser` and recordings.
+         *     Without a profile, `spec` is empty. With the worker key it is charged to the worker's organization, with an
+         *     organization key to that organization. A key in `token` is part of a URL: prefer a header where the client can
+         *     send one.
+         *
+         *     The response is sent when the end of the session is recorded: the slot is free for the next launch on this worker.
+         *     A client that disconnects ends the browser. Pages with an error status are captured like others. `options` are
+         *     those of `GET /browsers/{launchId}/screenshot`.
+         */
+        post: operations["renderScreenshot"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3358,6 +3430,32 @@ export interface components {
          * @enum {string}
          */
         PaperFormat: "letter" | "legal" | "tabloid" | "a3" | "a4" | "a5";
+        /**
+         * @description The options of a PDF document.
+         * @example {
+         *       "paperFormat": "a4",
+         *       "printBackground": true
+         *     }
+         */
+        PdfOptions: {
+            /**
+             * @description Whether to use landscape orientation.
+             * @default false
+             */
+            landscape: boolean;
+            paperFormat?: components["schemas"]["PaperFormat"];
+            /**
+             * @description Whether to print backgrounds.
+             * @default false
+             */
+            printBackground: boolean;
+            /**
+             * Format: double
+             * @description The scale of the page.
+             * @default 1
+             */
+            scale: number;
+        };
         /** @description A percentage. */
         Percent: number;
         /**
@@ -3533,6 +3631,88 @@ export interface components {
          */
         ReducedMotion: "reduce" | "no-preference" | null;
         /**
+         * @description The page and the launch.
+         * @example {
+         *       "url": "https://example.com/"
+         *     }
+         */
+        RenderContentRequest: {
+            browser?: components["schemas"]["BrowserSettings"];
+            /** @description The HTML of the page. */
+            html?: string;
+            profileId?: components["schemas"]["Uuid"];
+            proxyOverride?: components["schemas"]["ProxySettings"];
+            spec?: components["schemas"]["LaunchSpec"];
+            /**
+             * Format: int32
+             * @description The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+             * @default 30000
+             */
+            timeoutMs: number;
+            /** @description The URL: http, https or about:blank. */
+            url?: string;
+            waitSeconds?: components["schemas"]["WaitSeconds"];
+            waitUntil?: components["schemas"]["WaitUntil"];
+        } & Record<string, never>;
+        /**
+         * @description The page, the launch and the options of the document.
+         * @example {
+         *       "options": {
+         *         "landscape": true
+         *       },
+         *       "url": "https://example.com/"
+         *     }
+         */
+        RenderPdfRequest: {
+            browser?: components["schemas"]["BrowserSettings"];
+            /** @description The HTML of the page. */
+            html?: string;
+            options?: components["schemas"]["PdfOptions"];
+            profileId?: components["schemas"]["Uuid"];
+            proxyOverride?: components["schemas"]["ProxySettings"];
+            spec?: components["schemas"]["LaunchSpec"];
+            /**
+             * Format: int32
+             * @description The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+             * @default 30000
+             */
+            timeoutMs: number;
+            /** @description The URL: http, https or about:blank. */
+            url?: string;
+            waitSeconds?: components["schemas"]["WaitSeconds"];
+            waitUntil?: components["schemas"]["WaitUntil"];
+        } & Record<string, never>;
+        /**
+         * @description The page, the launch and the options of the screenshot.
+         * @example {
+         *       "options": {
+         *         "fullPage": true
+         *       },
+         *       "url": "https://example.com/"
+         *     }
+         */
+        RenderScreenshotRequest: {
+            browser?: components["schemas"]["BrowserSettings"];
+            /** @description The HTML of the page. */
+            html?: string;
+            options?: components["schemas"]["ScreenshotOptions"];
+            profileId?: components["schemas"]["Uuid"];
+            proxyOverride?: components["schemas"]["ProxySettings"];
+            spec?: components["schemas"]["LaunchSpec"];
+            /**
+             * Format: int32
+             * @description The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+             * @default 30000
+             */
+            timeoutMs: number;
+            /** @description The URL: http, https or about:blank. */
+            url?: string;
+            waitSeconds?: components["schemas"]["WaitSeconds"];
+            waitUntil?: components["schemas"]["WaitUntil"];
+        } & Record<string, never>;
+        /** @description The HTML of a document. */
+        RenderedHtml: string;
+        /**
          * @description The graphics renderer. Descriptive only.
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
          */
@@ -3542,6 +3722,32 @@ export interface components {
          * @enum {string}
          */
         SameSite: "Strict" | "Lax" | "None";
+        /**
+         * @description The options of a screenshot.
+         * @example {
+         *       "format": "png",
+         *       "fullPage": true
+         *     }
+         */
+        ScreenshotOptions: {
+            format?: components["schemas"]["PictureFormat"];
+            /**
+             * @description Whether to capture the whole page instead of the visible part.
+             * @default false
+             */
+            fullPage: boolean;
+            /**
+             * Format: int32
+             * @description The quality of a JPEG, in percent.
+             * @default 80
+             */
+            quality: number;
+            /**
+             * Format: int32
+             * @description The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up.
+             */
+            width?: number;
+        };
         /**
          * @description The name of the session, for people.
          * @example Nightly checkout
@@ -4338,6 +4544,108 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
+        /** @description The page could not be loaded, or the browser ended too early. The browser has ended. */
+        RenderFailed: {
+            headers: {
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "EXTERNAL_SERVICE_ERROR",
+                 *         "message": "The page could not be loaded: net::ERR_NAME_NOT_RESOLVED."
+                 *       },
+                 *       "success": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description The license refuses the launch, after `waitSeconds` if it has any. No browser was started. */
+        RenderRefused: {
+            headers: {
+                "Retry-After": components["headers"]["RetryAfter"];
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "AUTHORIZATION_ERROR",
+                 *         "details": [
+                 *           {
+                 *             "code": "CUSTOM",
+                 *             "constraint": {
+                 *               "current": 3,
+                 *               "limit": 3
+                 *             },
+                 *             "field": "spec",
+                 *             "message": "concurrency_limit"
+                 *           }
+                 *         ],
+                 *         "message": "All slots of the organization are in use."
+                 *       },
+                 *       "success": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description The browser did not start in time, or the page was not ready in time. The browser has ended. */
+        RenderTimeout: {
+            headers: {
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "EXTERNAL_SERVICE_ERROR",
+                 *         "message": "The page was not ready in time: it is loading, busy, or shows a dialog."
+                 *       },
+                 *       "success": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
+        /** @description The body is larger than 32 MiB. */
+        RenderTooLarge: {
+            headers: {
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "code": "VALIDATION_ERROR",
+                 *         "details": [
+                 *           {
+                 *             "code": "TOO_LONG",
+                 *             "constraint": {
+                 *               "max": 33554432
+                 *             },
+                 *             "field": "body",
+                 *             "message": "must be at most 33554432 bytes long"
+                 *           }
+                 *         ],
+                 *         "message": "The request body is larger than 33554432 bytes."
+                 *       },
+                 *       "success": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
         /** @description A dependency is unreachable. Retry with exponential backoff. */
         ServiceUnavailable: {
             headers: {
@@ -4514,6 +4822,8 @@ export interface components {
         PrintScale: number;
         /** @description The recording ticket. */
         RecordingTicketQuery: string;
+        /** @description The worker key or an organization key. Not together with another key in a header. */
+        RenderToken: string;
         /** @description With `resume`: the name of the connection, unique among the connections to the same URL. */
         ResumeClient: string;
         /** @description Makes the connection resumable: the number of messages received on it so far. */
@@ -6821,6 +7131,48 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    renderContent: {
+        parameters: {
+            query?: {
+                /** @description The worker key or an organization key. Not together with another key in a header. */
+                token?: components["parameters"]["RenderToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenderContentRequest"];
+            };
+        };
+        responses: {
+            /** @description The HTML. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example <!DOCTYPE html><html><head></head><body>Example Domain</body></html> */
+                    "text/html": components["schemas"]["RenderedHtml"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["RenderRefused"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RenderTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            502: components["responses"]["RenderFailed"];
+            503: components["responses"]["ServiceUnavailable"];
+            504: components["responses"]["RenderTimeout"];
+            default: components["responses"]["Failure"];
+        };
+    };
     connectRootBrowser: {
         parameters: {
             query?: {
@@ -8176,6 +8528,47 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    renderPdf: {
+        parameters: {
+            query?: {
+                /** @description The worker key or an organization key. Not together with another key in a header. */
+                token?: components["parameters"]["RenderToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenderPdfRequest"];
+            };
+        };
+        responses: {
+            /** @description The PDF document. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/pdf": components["schemas"]["Binary"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["RenderRefused"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RenderTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            502: components["responses"]["RenderFailed"];
+            503: components["responses"]["ServiceUnavailable"];
+            504: components["responses"]["RenderTimeout"];
+            default: components["responses"]["Failure"];
+        };
+    };
     launchPlaywright: {
         parameters: {
             query?: {
@@ -8518,6 +8911,48 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    renderScreenshot: {
+        parameters: {
+            query?: {
+                /** @description The worker key or an organization key. Not together with another key in a header. */
+                token?: components["parameters"]["RenderToken"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenderScreenshotRequest"];
+            };
+        };
+        responses: {
+            /** @description The screenshot. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/jpeg": components["schemas"]["Binary"];
+                    "image/png": components["schemas"]["Binary"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["RenderRefused"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RenderTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            502: components["responses"]["RenderFailed"];
+            503: components["responses"]["ServiceUnavailable"];
+            504: components["responses"]["RenderTimeout"];
             default: components["responses"]["Failure"];
         };
     };

@@ -2262,6 +2262,23 @@ type PageLogStream = string
 // PaperFormat The paper size.
 type PaperFormat string
 
+// PdfOptions The options of a PDF document.
+//
+// Example: {"paperFormat":"a4","printBackground":true}
+type PdfOptions struct {
+	// Landscape Whether to use landscape orientation.
+	Landscape *bool `json:"landscape,omitempty"`
+
+	// PaperFormat The paper size.
+	PaperFormat *PaperFormat `json:"paperFormat,omitempty"`
+
+	// PrintBackground Whether to print backgrounds.
+	PrintBackground *bool `json:"printBackground,omitempty"`
+
+	// Scale The scale of the page.
+	Scale *float64 `json:"scale,omitempty"`
+}
+
 // Percent A percentage.
 type Percent = float32
 
@@ -2370,8 +2387,170 @@ type RecordingTicketResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// RenderContentRequest The page and the launch.
+type RenderContentRequest struct {
+	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+	// above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	//
+	//
+	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
+	Browser *BrowserSettings `json:"browser,omitempty"`
+
+	// Html The HTML of the page.
+	Html *string `json:"html,omitempty"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId *externalRef0.Uuid `json:"profileId,omitempty"`
+
+	// ProxyOverride The proxy of this single launch; null for a direct connection.
+	ProxyOverride json.RawMessage `json:"proxyOverride,omitempty"`
+
+	// Spec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+	// exists. Omitted fields use the default of the browser.
+	//
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+	// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+	// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
+	//
+	//
+	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
+	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
+
+	// TimeoutMs The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
+
+	// Url The URL: http, https or about:blank.
+	Url *string `json:"url,omitempty"`
+
+	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
+
+	// WaitUntil The event that the navigation waits for.
+	WaitUntil *WaitUntil `json:"waitUntil,omitempty"`
+}
+
+// RenderPdfRequest The page, the launch and the options of the document.
+type RenderPdfRequest struct {
+	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+	// above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	//
+	//
+	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
+	Browser *BrowserSettings `json:"browser,omitempty"`
+
+	// Html The HTML of the page.
+	Html *string `json:"html,omitempty"`
+
+	// Options The options of a PDF document.
+	//
+	// Example: {"paperFormat":"a4","printBackground":true}
+	Options *PdfOptions `json:"options,omitempty"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId *externalRef0.Uuid `json:"profileId,omitempty"`
+
+	// ProxyOverride The proxy of this single launch; null for a direct connection.
+	ProxyOverride json.RawMessage `json:"proxyOverride,omitempty"`
+
+	// Spec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+	// exists. Omitted fields use the default of the browser.
+	//
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+	// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+	// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
+	//
+	//
+	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
+	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
+
+	// TimeoutMs The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
+
+	// Url The URL: http, https or about:blank.
+	Url *string `json:"url,omitempty"`
+
+	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
+
+	// WaitUntil The event that the navigation waits for.
+	WaitUntil *WaitUntil `json:"waitUntil,omitempty"`
+}
+
+// RenderScreenshotRequest The page, the launch and the options of the screenshot.
+type RenderScreenshotRequest struct {
+	// Browser Settings for this launch only. Omitted fields come from the profile. `maxDurationSeconds` and `idleTimeoutSeconds`
+	// above the limit of the worker (the second values of `MAX_DURATION` and `IDLE_TIMEOUT`) are refused, also those of the profile; so is 0 where the worker has a limit.
+	//
+	//
+	// Example: {"headless":false,"viewport":{"height":720,"width":1280}}
+	Browser *BrowserSettings `json:"browser,omitempty"`
+
+	// Html The HTML of the page.
+	Html *string `json:"html,omitempty"`
+
+	// Options The options of a screenshot.
+	//
+	// Example: {"format":"png","fullPage":true}
+	Options *ScreenshotOptions `json:"options,omitempty"`
+
+	// ProfileId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	ProfileId *externalRef0.Uuid `json:"profileId,omitempty"`
+
+	// ProxyOverride The proxy of this single launch; null for a direct connection.
+	ProxyOverride json.RawMessage `json:"proxyOverride,omitempty"`
+
+	// Spec Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
+	// exists. Omitted fields use the default of the browser.
+	//
+	// `filename`, `os`, `osVersion`, `windowsVersion`, `osArch`, `model`, `renderer` and `gpuName` select a bundle of
+	// the worker. They match in the same way as the filters of `GET /profiles`, except that `filename` must match the
+	// whole file name. Without `browserVersion`, the latest version of a matching bundle is used.
+	//
+	//
+	// Example: {"browserVersion":156,"locale":"de-DE","os":"linux","timezoneId":"Europe/Berlin"}
+	Spec *externalRef0.LaunchSpec `json:"spec,omitempty"`
+
+	// TimeoutMs The timeout for loading the page, in milliseconds. The launch and the capture have their own timeouts.
+	TimeoutMs *int32 `json:"timeoutMs,omitempty"`
+
+	// Url The URL: http, https or about:blank.
+	Url *string `json:"url,omitempty"`
+
+	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
+	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
+
+	// WaitUntil The event that the navigation waits for.
+	WaitUntil *WaitUntil `json:"waitUntil,omitempty"`
+}
+
+// RenderedHtml The HTML of a document.
+type RenderedHtml = string
+
 // SameSite The requests from other sites that include the cookie.
 type SameSite string
+
+// ScreenshotOptions The options of a screenshot.
+//
+// Example: {"format":"png","fullPage":true}
+type ScreenshotOptions struct {
+	// Format The image format.
+	Format *PictureFormat `json:"format,omitempty"`
+
+	// FullPage Whether to capture the whole page instead of the visible part.
+	FullPage *bool `json:"fullPage,omitempty"`
+
+	// Quality The quality of a JPEG, in percent.
+	Quality *int32 `json:"quality,omitempty"`
+
+	// Width The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up.
+	Width *int32 `json:"width,omitempty"`
+}
 
 // StartHandoverRequest What the person is to do.
 type StartHandoverRequest struct {
@@ -3017,6 +3196,9 @@ type PrintScale = float32
 // RecordingTicketQuery defines model for RecordingTicketQuery.
 type RecordingTicketQuery = string
 
+// RenderToken defines model for RenderToken.
+type RenderToken = string
+
 // ResumeClient defines model for ResumeClient.
 type ResumeClient = string
 
@@ -3046,6 +3228,18 @@ type WebDriverSessionId = WebDriverId
 
 // RangeOutside The failure envelope. Branch on `error.code`, not on the status or the message.
 type RangeOutside = externalRef0.ErrorResponse
+
+// RenderFailed The failure envelope. Branch on `error.code`, not on the status or the message.
+type RenderFailed = externalRef0.ErrorResponse
+
+// RenderRefused The failure envelope. Branch on `error.code`, not on the status or the message.
+type RenderRefused = externalRef0.ErrorResponse
+
+// RenderTimeout The failure envelope. Branch on `error.code`, not on the status or the message.
+type RenderTimeout = externalRef0.ErrorResponse
+
+// RenderTooLarge The failure envelope. Branch on `error.code`, not on the status or the message.
+type RenderTooLarge = externalRef0.ErrorResponse
 
 // ListBundlesParams defines parameters for ListBundles.
 type ListBundlesParams struct {
@@ -9240,6 +9434,21 @@ type RangeOutsideJSONResponse struct {
 
 	Headers RangeOutsideResponseHeaders
 }
+
+type RenderFailedJSONResponse externalRef0.ErrorResponse
+
+type RenderRefusedResponseHeaders struct {
+	RetryAfter *int32
+}
+type RenderRefusedJSONResponse struct {
+	Body externalRef0.ErrorResponse
+
+	Headers RenderRefusedResponseHeaders
+}
+
+type RenderTimeoutJSONResponse externalRef0.ErrorResponse
+
+type RenderTooLargeJSONResponse externalRef0.ErrorResponse
 
 type DeleteConsoleSessionRequestObject struct {
 }

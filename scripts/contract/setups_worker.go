@@ -68,7 +68,13 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 	blank := func(context.Context) (exampleSetup, error) {
 		return exampleSetup{body: map[string]any{"url": "about:blank"}}, nil
 	}
+	render := func(context.Context) (exampleSetup, error) {
+		return exampleSetup{body: map[string]any{"url": "about:blank", "profileId": p.seed.ProfileID}}, nil
+	}
 	return map[string]func(context.Context) (exampleSetup, error){
+		"renderScreenshot": render,
+		"renderPdf":        render,
+		"renderContent":    render,
 		"listAndroidModels": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"browserVersion": strconv.Itoa(int(p.seed.BrowserVersion))}}, nil
 		},

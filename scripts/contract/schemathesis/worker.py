@@ -7,6 +7,7 @@ import io
 import json
 import re
 import time
+import uuid
 import zipfile
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from identities import Identity, api_key, bearer_token, metrics_token, session_c
 
 _WEBDRIVER_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
 _LAUNCHES = {"launchProfile", "launchBrowser", "launchPlaywright"}
+_RENDERS = ("renderScreenshot", "renderPdf", "renderContent")
 _PAGES = {"openDevtools", "openBrowser", "viewBrowser"}  # each accepts a token in the URL only once
 _INITIALIZE = {
     "jsonrpc": "2.0",
@@ -121,6 +123,7 @@ class WorkerFixture(Fixture):
             "startRecording": self._prepare_recording_start,
             "endRecording": self._prepare_recording_stop,
             **dict.fromkeys(_WEBDRIVER_COMMANDS, self._prepare_webdriver_command),
+            **dict.fromkeys(_RENDERS, self._prepare_render),
         }
 
     def identities(self) -> list[Identity]:
@@ -278,6 +281,17 @@ class WorkerFixture(Fixture):
             request.set_body_fields(spec={**spec, "browserVersion": self._seed["browserVersion"]})
 
         self._set_stored_extensions(request)
+
+    def _prepare_render(self, request: GeneratedRequest) -> None:
+        self._prepare_profile_launch(request)
+        self._prepare_navigation(request)
+        body = request.case.body
+        # As for launches, most requests have a profile that does not exist, and start no browser.
+        if isinstance(body, dict) and not {"profileId", "spec"} & body.keys() and request.random_bool(0.8):
+            request.set_body_fields(profileId=str(uuid.UUID(int=request.rng.getrandbits(128), version=4)))
+        # A generated token would be sent in addition to a valid key.
+        if request.authorized and request.random_bool(0.9):
+            request.case.query = {name: value for name, value in request.case.query.items() if name != "token"}
 
     def _set_stored_extensions(self, request: GeneratedRequest) -> None:
         """Replaces a valid list of generated extension ids by an extension that the worker has."""

@@ -79,6 +79,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 		w.readiness.Shutdown(config.ShutdownDelay, nil)
 		w.drain(config.DrainTimeout, logger)
 		w.mcp.Close() // its streams would delay the end of the web server, as those of logs and files
+		w.renders.Close()
 		w.logs.Close()
 		w.fileServer.Close()
 		w.drainedAt = time.Now()

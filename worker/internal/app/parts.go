@@ -25,6 +25,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/api/launchsock"
 	"github.com/browser-svc/svc/worker/internal/api/mcp"
 	"github.com/browser-svc/svc/worker/internal/api/pagelog"
+	"github.com/browser-svc/svc/worker/internal/api/render"
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
@@ -88,6 +89,7 @@ type worker struct {
 	fileServer *fileserver.Service
 	sockets    *launchsock.Service
 	mcp        *mcp.Service
+	renders    *render.Service
 }
 
 // assemble creates the parts of a worker and connects them. The caller must call

@@ -23,6 +23,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/api/fileserver"
 	"github.com/browser-svc/svc/worker/internal/api/launchsock"
 	"github.com/browser-svc/svc/worker/internal/api/mcp"
+	"github.com/browser-svc/svc/worker/internal/api/render"
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/api/view"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
@@ -81,6 +82,12 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	})
 	w.closers.AddFunc(w.mcp.Close)
 	w.mcp.Register(w.web)
+	w.renders = render.New(render.Options{
+		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Address: w.address, IsWorkerKey: key.Matches,
+		Inspect: guard.Inspect, Convert: rest.LaunchRequest, Logger: logger,
+	})
+	w.closers.AddFunc(w.renders.Close)
+	w.renders.Register(w.web)
 	w.registerWebDriver(guard, server, key, logger)
 	w.metrics.MustRegister(newStateCollector(w), metrics.NewBuildInfo("svc_worker", program.Version, document.ContractVersion()))
 	config.Metrics.Register(w.web, w.metricsHandler(), key.Matches)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
@@ -84,43 +85,60 @@ func (s *Service) screenshot(c echo.Context, v access.AuthorizedRequest) error {
 	if err := q.err(); err != nil {
 		return err
 	}
+	image, err := s.capture(c.Request().Context(), v, target, p)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "image/"+p.format, image)
+}
+
+// Screenshot returns a picture of a tab as GET /browsers/{launchId}/screenshot does. All
+// options but the width are set.
+func (s *Service) Screenshot(ctx context.Context, browser access.Browser, targetID string, options workerapi.ScreenshotOptions) ([]byte, error) {
+	p := picture{format: string(*options.Format), quality: int(*options.Quality), full: *options.FullPage}
+	if options.Width != nil {
+		p.width = int(*options.Width)
+	}
+	return s.capture(ctx, access.AuthorizedRequest{Browser: browser}, targetID, p)
+}
+
+func (s *Service) capture(ctx context.Context, v access.AuthorizedRequest, target string, p picture) (image []byte, err error) {
 	count := func() func() { return v.Activity.Watch(nil) }
 	if p.width > 0 { // a preview is not activity
 		count = v.Activity.Count
 	}
-	ctx, done, err := s.beginTaskAs(c.Request().Context(), v, captureTimeout, count)
+	ctx, done, err := s.beginTaskAs(ctx, v, captureTimeout, count)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
-	return s.useTab(ctx, v, target, func(ctx context.Context, t *tab) error {
+	err = s.useTab(ctx, v, target, func(ctx context.Context, t *tab) error {
 		if p.width > 0 && !p.full {
-			preview, err := t.preview(ctx, p)
-			if err != nil {
-				return err
-			}
-			return c.Blob(http.StatusOK, "image/"+p.format, preview)
+			image, err = t.preview(ctx, p)
+		} else {
+			image, err = t.screenshot(ctx, p)
 		}
-		return t.sendScreenshot(ctx, c, p)
+		return err
 	})
+	return image, err
 }
 
-func (t *tab) sendScreenshot(ctx context.Context, c echo.Context, p picture) error {
+func (t *tab) screenshot(ctx context.Context, p picture) ([]byte, error) {
 	params := map[string]any{"format": p.format, "optimizeForSpeed": true}
 	if p.format == "jpeg" {
 		params["quality"] = p.quality
 	}
 	if err := t.startRendering(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if p.full {
 		clip, err := t.wholePage(ctx, p.width)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		params["clip"], params["captureBeyondViewport"] = clip, true
 	}
-	return t.send(ctx, c, "image/"+p.format, "Page.captureScreenshot", params)
+	return t.file(ctx, "Page.captureScreenshot", params)
 }
 
 // Preview returns a picture of the visible part of a tab as a JPEG, at most this many
@@ -199,30 +217,46 @@ var paper = map[string]struct{ width, height float64 }{
 // pdf answers with a page as a PDF document.
 func (s *Service) pdf(c echo.Context, v access.AuthorizedRequest) error {
 	q := queryOf(c)
-	size, ok := paper[q.text("paperFormat", "a4")]
-	if !ok {
-		return fault.Field("paperFormat", "is an unknown paper size")
-	}
-	params := map[string]any{
-		"landscape": q.flag("landscape", false), "printBackground": q.flag("printBackground", false), "scale": q.number("scale", 1),
-		"paperWidth": size.width, "paperHeight": size.height,
+	options := workerapi.PdfOptions{
+		Landscape: new(q.flag("landscape", false)), PrintBackground: new(q.flag("printBackground", false)), Scale: new(q.number("scale", 1)),
+		PaperFormat: new(workerapi.PaperFormat(q.text("paperFormat", "a4"))),
 	}
 	if err := q.err(); err != nil {
 		return err
 	}
-	return s.withTab(c.Request().Context(), v, q.text("targetId", ""), printTimeout, func(ctx context.Context, t *tab) error {
-		return t.send(ctx, c, "application/pdf", "Page.printToPDF", params)
-	})
-}
-
-// send answers with the file that a CDP command returns.
-func (t *tab) send(ctx context.Context, c echo.Context, contentType, method string, params any) error {
-	var file struct{ Data []byte }
-	if err := t.call(ctx, method, params, &file); err != nil {
+	document, err := s.PDF(c.Request().Context(), v.Browser, q.text("targetId", ""), options)
+	if err != nil {
 		return err
 	}
-	if len(file.Data) == 0 {
-		return errors.New(method + ": got an empty file")
+	return c.Blob(http.StatusOK, "application/pdf", document)
+}
+
+// PDF returns a tab as a PDF document, as GET /browsers/{launchId}/pdf does. All options
+// are set.
+func (s *Service) PDF(ctx context.Context, browser access.Browser, targetID string, options workerapi.PdfOptions) (document []byte, err error) {
+	size, ok := paper[string(*options.PaperFormat)]
+	if !ok {
+		return nil, fault.Field("paperFormat", "is an unknown paper size")
 	}
-	return c.Blob(http.StatusOK, contentType, file.Data)
+	params := map[string]any{
+		"landscape": options.Landscape, "printBackground": options.PrintBackground, "scale": options.Scale,
+		"paperWidth": size.width, "paperHeight": size.height,
+	}
+	err = s.withTab(ctx, access.AuthorizedRequest{Browser: browser}, targetID, printTimeout, func(ctx context.Context, t *tab) error {
+		document, err = t.file(ctx, "Page.printToPDF", params)
+		return err
+	})
+	return document, err
+}
+
+// file returns the file that is the result of a CDP command.
+func (t *tab) file(ctx context.Context, method string, params any) ([]byte, error) {
+	var file struct{ Data []byte }
+	if err := t.call(ctx, method, params, &file); err != nil {
+		return nil, err
+	}
+	if len(file.Data) == 0 {
+		return nil, errors.New(method + ": got an empty file")
+	}
+	return file.Data, nil
 }
