@@ -45,8 +45,8 @@ func TestGroup_StopsInReverseOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, one := range g.all {
-		testenv.Eventually(t, one.Name+" has started", func() bool { return strings.Contains(Tail(one.Log), "hello") })
+	for _, child := range g.all {
+		testenv.Eventually(t, child.Name+" has started", func() bool { return strings.Contains(Tail(child.Log), "hello") })
 	}
 	if err := g.Stop(); err != nil {
 		t.Error(err)
@@ -54,11 +54,11 @@ func TestGroup_StopsInReverseOrder(t *testing.T) {
 	if !slices.Equal(said, []string{"second", "first"}) {
 		t.Errorf("stopped %v", said)
 	}
-	for _, one := range g.all {
-		if log := Tail(one.Log); log != "hello\nended" {
-			t.Errorf("%s logged %q", one.Name, log)
+	for _, child := range g.all {
+		if log := Tail(child.Log); log != "hello\nended" {
+			t.Errorf("%s logged %q", child.Name, log)
 		}
-		<-one.Done()
+		<-child.Done()
 	}
 }
 

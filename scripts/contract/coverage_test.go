@@ -95,8 +95,8 @@ func TestCompare_FindsMissingAndUndocumented(t *testing.T) {
 func TestCompare_CompleteCoverage(t *testing.T) {
 	all := documented("cloud", loadPets(t))
 	observed := map[contracttest.Observation]bool{}
-	for _, one := range all {
-		observed[one] = true
+	for _, observation := range all {
+		observed[observation] = true
 	}
 	if c := compare(all, observed); len(c.gaps()) > 0 || c.count(covered) != 3 {
 		t.Errorf("gaps: %s", strings.Join(c.gaps(), "; "))

@@ -10,12 +10,12 @@ import (
 
 func TestExampleRequests_FindsAllExamples(t *testing.T) {
 	var all []string
-	for _, one := range exampleRequests("cloud", loadPets(t)) {
-		body, err := json.Marshal(one.body)
+	for _, example := range exampleRequests("cloud", loadPets(t)) {
+		body, err := json.Marshal(example.body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, one.String()+" "+string(body))
+		all = append(all, example.String()+" "+string(body))
 	}
 	want := []string{
 		`POST /pets (createPet) cat {"name":"Tom"}`,

@@ -58,7 +58,7 @@ func get(t *testing.T, address string) (status int, body string) {
 
 func TestProxy_ChecksExchanges(t *testing.T) {
 	p, dir := &proxies{}, t.TempDir()
-	at := startProxy(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	base := startProxy(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/pets/1":
 			w.WriteHeader(http.StatusNoContent)
@@ -70,12 +70,12 @@ func TestProxy_ChecksExchanges(t *testing.T) {
 		}
 	}))
 	for range 2 {
-		get(t, at+"/pets/1")
+		get(t, base+"/pets/1")
 	}
-	if status, _ := get(t, at+"/nothing"); status != http.StatusNotFound {
+	if status, _ := get(t, base+"/nothing"); status != http.StatusNotFound {
 		t.Errorf("the response status was changed to %d", status)
 	}
-	get(t, at+"/pets/2")
+	get(t, base+"/pets/2")
 	exchanges, err := p.takeFindings(dir, "try")
 	if exchanges != 4 || err == nil {
 		t.Fatalf("%d exchanges, %v", exchanges, err)
@@ -100,18 +100,18 @@ func TestProxy_ChecksExchanges(t *testing.T) {
 }
 
 func TestProxy_ClientAddressPerRequest(t *testing.T) {
-	at := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	base := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("X-Forwarded-For")+" "+r.Host)
 	}))
 	found := map[string]bool{}
 	for range 20 {
-		_, body := get(t, at+"/pets/1")
+		_, body := get(t, base+"/pets/1")
 		address, host, _ := strings.Cut(body, " ")
 		if ip, err := netip.ParseAddr(address); err != nil || !netip.MustParsePrefix("198.18.0.0/15").Contains(ip) {
 			t.Errorf("the address is %q", address)
 		}
-		if "http://"+host != at {
-			t.Errorf("the host is %q, want %q", host, at)
+		if "http://"+host != base {
+			t.Errorf("the host is %q, want %q", host, base)
 		}
 		found[address] = true
 	}
@@ -121,7 +121,7 @@ func TestProxy_ClientAddressPerRequest(t *testing.T) {
 }
 
 func TestProxy_ForwardsWebSocket(t *testing.T) {
-	at := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	base := startProxy(t, &proxies{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := ws.Accept(w, r, ws.Options{})
 		if err != nil {
 			return
@@ -132,7 +132,7 @@ func TestProxy_ForwardsWebSocket(t *testing.T) {
 			_ = conn.Write(r.Context(), kind, append([]byte("heard "), message...))
 		}
 	}))
-	heard, err := exchange(t.Context(), "ws"+strings.TrimPrefix(at, "http")+"/socket", "hello")
+	heard, err := exchange(t.Context(), "ws"+strings.TrimPrefix(base, "http")+"/socket", "hello")
 	if err != nil || heard != "heard hello" {
 		t.Errorf("heard %q, %v", heard, err)
 	}
@@ -153,8 +153,8 @@ func exchange(ctx context.Context, address, words string) (string, error) {
 
 func TestProxy_ReportsUnansweredRequest(t *testing.T) {
 	p := &proxies{}
-	at := startProxy(t, p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	if status, _ := get(t, at+"/pets/1"); status != http.StatusBadGateway {
+	base := startProxy(t, p, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	if status, _ := get(t, base+"/pets/1"); status != http.StatusBadGateway {
 		t.Errorf("the response was %d", status)
 	}
 	if _, err := p.takeFindings(t.TempDir(), "try"); err == nil || !strings.Contains(err.Error(), "GET /pets/1 got no response") {

@@ -227,8 +227,8 @@ func (a *acceptance) operatorCommands(t *testing.T) {
 	if listed := a.runOperatorCommand(t, "organizations", "list"); !strings.Contains(listed, org) || !strings.Contains(listed, a.org) {
 		t.Errorf("organizations list printed:\n%s", listed)
 	}
-	if shown := a.runOperatorCommand(t, "organizations", "show", org); !strings.Contains(shown, email) || !strings.Contains(shown, keyID) {
-		t.Errorf("organizations show printed:\n%s", shown)
+	if output := a.runOperatorCommand(t, "organizations", "show", org); !strings.Contains(output, email) || !strings.Contains(output, keyID) {
+		t.Errorf("organizations show printed:\n%s", output)
 	}
 	a.runOperatorCommand(t, "organizations", "plan", org, "team")
 	user.get(t, "/v1/profiles/stats").requireStatus(t, 200).requireValue(t, "data.profileLimit", "50")

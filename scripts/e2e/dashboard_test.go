@@ -64,7 +64,7 @@ type scenario struct {
 	end        func() // of its browser
 	ended      chan struct{}
 	err        error
-	seen       struct {
+	outcome    struct {
 		Result               json.RawMessage
 		Requests, PageErrors []string
 	}
@@ -88,7 +88,7 @@ func (e dashboardTest) begin(t *testing.T, base, name string, data map[string]an
 	go func() {
 		defer cancel()
 		defer close(s.ended)
-		s.err = runClient(exec.CommandContext(ctx, "node", "clients/dashboard.mjs"), input, &s.seen)
+		s.err = runClient(exec.CommandContext(ctx, "node", "clients/dashboard.mjs"), input, &s.outcome)
 	}()
 	return s
 }
@@ -103,10 +103,10 @@ func (s *scenario) result(t *testing.T) json.RawMessage {
 	if s.err != nil {
 		t.Fatalf("scenario %s: %v", s.name, s.err)
 	}
-	for _, pageError := range s.seen.PageErrors {
+	for _, pageError := range s.outcome.PageErrors {
 		t.Errorf("page error: %s", pageError)
 	}
-	for _, address := range s.seen.Requests {
+	for _, address := range s.outcome.Requests {
 		if !isOwnRequest(address, s.base) {
 			t.Errorf("the page requested %s", address)
 		}
@@ -116,7 +116,7 @@ func (s *scenario) result(t *testing.T) json.RawMessage {
 			}
 		}
 	}
-	return s.seen.Result
+	return s.outcome.Result
 }
 
 func isOwnRequest(address, base string) bool {

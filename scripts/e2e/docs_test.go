@@ -141,11 +141,11 @@ type displayedResponse struct {
 // the response has the status.
 func responseData[T any](t *testing.T, visit visitResult, step, status int) (data T) {
 	t.Helper()
-	shown := stepResult[displayedResponse](t, visit, step)
-	if shown.Status != status || shown.Body.Success != (status < 300) || shown.StatusText != fmt.Sprintf("The response has status %d.", status) {
-		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", step, shown.Status, shown.Body.Error, shown.StatusText, status)
+	answer := stepResult[displayedResponse](t, visit, step)
+	if answer.Status != status || answer.Body.Success != (status < 300) || answer.StatusText != fmt.Sprintf("The response has status %d.", status) {
+		t.Fatalf("step %d shows status %d, error %+v and text %q, want %d", step, answer.Status, answer.Body.Error, answer.StatusText, status)
 	}
-	if err := json.Unmarshal(shown.Body.Data, &data); err != nil {
+	if err := json.Unmarshal(answer.Body.Data, &data); err != nil {
 		t.Fatalf("step %d: %v", step, err)
 	}
 	return data

@@ -52,7 +52,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 			for full := range workers {
 				eventually(t, readyTimeout, "both workers accept launches", bothReady)
 				workers[full].unready.Store(true)
-				taken := workers[1-full].launches.Load()
+				launches := workers[1-full].launches.Load()
 				var all sync.WaitGroup
 				for range launchCount / 2 {
 					if err := launch(); err != nil {
@@ -67,7 +67,7 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if got := workers[1-full].launches.Load() - taken; got != launchCount {
+				if got := workers[1-full].launches.Load() - launches; got != launchCount {
 					t.Errorf("the free worker got %d launches, want %d", got, launchCount)
 				}
 				for _, path := range slices.Repeat([]string{"/launch", "/playwright"}, 3) {
@@ -87,10 +87,10 @@ func TestEdges_RetryLaunchOnAnotherWorker(t *testing.T) {
 // not a launch, is sent to another worker as well.
 func (e *edge) assertSentOnce(t *testing.T, workers [2]*fakeWorker, full int) {
 	t.Helper()
-	refused, taken := workers[full].refused.Load(), workers[1-full].launches.Load()
+	refused, launches := workers[full].refused.Load(), workers[1-full].launches.Load()
 	status, text := e.send(t, http.MethodPost, "/w/"+e.workerID(full)+"/sessions/profile", "{}", "X-API-Key", "key")
-	if status != http.StatusServiceUnavailable || string(text) != unreadyBody || workers[full].refused.Load() != refused+1 || workers[1-full].launches.Load() != taken {
-		t.Errorf("a launch at the full worker's URL returned %d %s; the other worker got %d", status, text, workers[1-full].launches.Load()-taken)
+	if status != http.StatusServiceUnavailable || string(text) != unreadyBody || workers[full].refused.Load() != refused+1 || workers[1-full].launches.Load() != launches {
+		t.Errorf("a launch at the full worker's URL returned %d %s; the other worker got %d", status, text, workers[1-full].launches.Load()-launches)
 	}
 	before := workers[0].drains.Load() + workers[1].drains.Load()
 	if status, _ := e.send(t, http.MethodPost, "/fleet/drain", "", "X-API-Key", "key"); status != http.StatusServiceUnavailable {

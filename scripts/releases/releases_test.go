@@ -51,8 +51,8 @@ func edited(t *testing.T, edits ...edit) fstest.MapFS {
 	return copied
 }
 
-// at returns the edit that sets the version of the cloud's document.
-func at(version string) edit {
+// versionEdit returns the edit that sets the version of the cloud's document.
+func versionEdit(version string) edit {
 	return edit{"cloud.yaml", "  version: 1.0.0\n", "  version: " + version + "\n"}
 }
 
@@ -204,7 +204,7 @@ func TestWrite_KeepsReleases(t *testing.T) {
 	if after, err := os.ReadFile(kept); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the release was changed (%v)", err)
 	}
-	if files, err := write(false, words, at("1.0.1")); err != nil || len(files) != 1 {
+	if files, err := write(false, words, versionEdit("1.0.1")); err != nil || len(files) != 1 {
 		t.Errorf("new version: %q, %v", files, err)
 	}
 	if files, err := write(true, words); err != nil || len(files) != 1 || files[0] != kept {
@@ -223,7 +223,7 @@ func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 		t.Errorf("without a release: %v", err)
 	}
 	for _, version := range []string{"1.9.0", "1.10.0"} { // the newest is not the last by name
-		if _, err := releases.Write(t.Context(), edited(t, at(version)), released, false); err != nil {
+		if _, err := releases.Write(t.Context(), edited(t, versionEdit(version)), released, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,6 +241,6 @@ func TestCompare_AcceptsRequiredVersion(t *testing.T) {
 		{renamed, "1.11.0", "set info.version to 2.0.0"},
 		{renamed, "2.0.0", ""},
 	} {
-		assertRequirement(t, compare(test.change, at(test.version)), test.requirement, "")
+		assertRequirement(t, compare(test.change, versionEdit(test.version)), test.requirement, "")
 	}
 }

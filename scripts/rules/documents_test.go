@@ -145,7 +145,7 @@ func TestOperationIDs_AreUnique(t *testing.T) {
 		for path, item := range document.T().Paths.Map() {
 			for method, operation := range item.Operations() {
 				place := name + " " + method + " " + path
-				if other, taken := places[operation.OperationID]; taken {
+				if other, duplicate := places[operation.OperationID]; duplicate {
 					t.Errorf("%s is the operationId of %s and of %s", operation.OperationID, other, place)
 				}
 				places[operation.OperationID] = place

@@ -26,11 +26,11 @@ func TestLaunch_DoesNotNeedTenantConnections(t *testing.T) {
 	})
 	for _, pool := range []*sqlx.DB{h.parts.pools.tenants, h.parts.pools.system} {
 		for range pool.Stats().MaxOpenConnections {
-			taken, err := pool.Connx(t.Context())
+			conn, err := pool.Connx(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer taken.Close()
+			defer conn.Close()
 		}
 	}
 	if len(launches) != 3 {

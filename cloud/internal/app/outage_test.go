@@ -20,11 +20,11 @@ import (
 // stopped server would.
 func TestMapOutages_BoundsWaitForConnection(t *testing.T) {
 	db := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{MaxOpen: 1})
-	taken, err := db.Connx(t.Context())
+	conn, err := db.Connx(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer conn.Close()
 	web := httpd.New(httpd.Options{})
 	web.Use(mapOutages(50 * time.Millisecond))
 	web.GET("/query", func(c echo.Context) error {

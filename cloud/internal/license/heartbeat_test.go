@@ -60,9 +60,9 @@ func TestHeartbeat_IgnoresOtherMachines(t *testing.T) {
 func TestHeartbeat_KeepsSessionStartedAfterIt(t *testing.T) {
 	h := newFixture(t, 5)
 	old := h.start()
-	taken := h.heartbeat(old)
+	report := h.heartbeat(old)
 	fresh := h.start()
-	assertResult(t, h.mustHeartbeat(taken), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
+	assertResult(t, h.mustHeartbeat(report), license.HeartbeatResult{Applied: true, Accepted: ids(old)})
 	if h.state(fresh) != "running" || h.inUse() != 2 {
 		t.Errorf("%s, %d counted", h.state(fresh), h.inUse())
 	}

@@ -125,11 +125,11 @@ func TestBatchDB_NeedsNoOtherConnection(t *testing.T) {
 	s := h.replicaWithBatchDB(others, dbtest.Open(t, h.dsn, pg.Options{MaxOpen: 2}))
 	running, reserved := h.start(), h.request(id())
 	for range 2 {
-		taken, err := others.Connx(t.Context())
+		conn, err := others.Connx(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer taken.Close()
+		defer conn.Close()
 	}
 	done := async(func() error {
 		grant, err := s.Authorize(t.Context(), reserved)

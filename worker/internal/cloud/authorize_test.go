@@ -303,8 +303,8 @@ func TestAuthorize_CarriesEndsAndReportsFull(t *testing.T) {
 	if grant, err := client.Authorize(t.Context(), first); err != nil || !grant.Full {
 		t.Fatalf("%+v, %v", grant, err)
 	}
-	next, at := authorization(profile), time.Now().UTC().Truncate(time.Millisecond)
-	next.Ends = []launch.Ended{{SessionID: first.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.ByRequest, At: at}}
+	next, endedAt := authorization(profile), time.Now().UTC().Truncate(time.Millisecond)
+	next.Ends = []launch.Ended{{SessionID: first.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.ByRequest, At: endedAt}}
 	if _, err := client.Authorize(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestAuthorize_CarriesEndsAndReportsFull(t *testing.T) {
 	}
 	sent := (*calls[1].Authorize.Ends)[0]
 	if sent.SessionId != first.SessionID || sent.ProfileId != profile || *sent.Status != cloudapi.EndedStatusKilled ||
-		*sent.EndReason != sharedapi.EndReasonKilled || !sent.EndedAt.Equal(at) {
+		*sent.EndReason != sharedapi.EndReasonKilled || !sent.EndedAt.Equal(endedAt) {
 		t.Errorf("sent %+v", sent)
 	}
 }

@@ -18,9 +18,9 @@ func TestHeartbeat_SendsEarlierBootsUntilApplied(t *testing.T) {
 			fake := cloudtest.New(t)
 			const callers = "svc_callerscallerscallerscallerscalle"
 			fake.AddKey(callers)
-			of := machine
-			of.Predecessors = before
-			client, err := cloud.New(fake.URL, cloudtest.Key, of, nil, nil, slog.New(slog.DiscardHandler))
+			successor := machine
+			successor.Predecessors = before
+			client, err := cloud.New(fake.URL, cloudtest.Key, successor, nil, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,14 +18,14 @@ import (
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
-var at = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
+var eventTime = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
 
 func started(profile uuid.UUID) report.Start {
-	return report.Start{SessionID: uuid.New(), ProfileID: profile, LaunchID: uuid.New(), BrowserVersion: 156, Seq: 7, At: at}
+	return report.Start{SessionID: uuid.New(), ProfileID: profile, LaunchID: uuid.New(), BrowserVersion: 156, Seq: 7, At: eventTime}
 }
 
 func ended(profile uuid.UUID) report.End {
-	return report.End{SessionID: uuid.New(), ProfileID: profile, Status: "exited", Reason: "crash", At: at}
+	return report.End{SessionID: uuid.New(), ProfileID: profile, Status: "exited", Reason: "crash", At: eventTime}
 }
 
 func TestReportStart_SendsAllFields(t *testing.T) {
@@ -37,7 +37,7 @@ func TestReportStart_SendsAllFields(t *testing.T) {
 	}
 	got := fake.Calls()[0]
 	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID, Start: &cloudapi.StartSessionRequest{
-		SessionId: report.SessionID, LaunchId: report.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: at,
+		SessionId: report.SessionID, LaunchId: report.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: eventTime,
 		Name: &report.Name, Metadata: (*sharedapi.Metadata)(&report.Metadata),
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -75,7 +75,7 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 		t.Errorf("sent %+v", sent)
 	}
 	fake.Script(cloudtest.End, refusal)
-	end := report.End{SessionID: start.SessionID, ProfileID: profile, Status: "killed", Reason: "never_connected", At: at}
+	end := report.End{SessionID: start.SessionID, ProfileID: profile, Status: "killed", Reason: "never_connected", At: eventTime}
 	if err := client.ReportEnd(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 	}
 	fake.Script(cloudtest.Authorize, refusal)
 	request := authorization(profile)
-	request.Ends = []launch.Ended{{SessionID: start.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.NeverConnected, At: at}}
+	request.Ends = []launch.Ended{{SessionID: start.SessionID, ProfileID: profile, Status: session.Killed, Reason: session.NeverConnected, At: eventTime}}
 	if _, err := client.Authorize(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +149,11 @@ func TestReports_RefusalKinds(t *testing.T) {
 	everywhere := []cloudtest.Operation{cloudtest.Start, cloudtest.End, cloudtest.Heartbeat}
 	startOnly := []cloudtest.Operation{cloudtest.Start}
 	for _, tc := range []struct {
-		name    string
-		answer  cloudtest.Answer
-		of      []cloudtest.Operation
-		kind    fault.Kind
-		message string
+		name       string
+		answer     cloudtest.Answer
+		operations []cloudtest.Operation
+		kind       fault.Kind
+		message    string
 	}{
 		{"402", cloudtest.Failure(fault.PaymentRequired, "All slots are taken."), startOnly, fault.PaymentRequired, "All slots are taken."},
 		{"409", cloudtest.Failure(fault.Conflict, "It has ended."), startOnly, fault.Conflict, "It has ended."},
@@ -164,7 +164,7 @@ func TestReports_RefusalKinds(t *testing.T) {
 		{"no JSON", cloudtest.JSON(200, "{"), []cloudtest.Operation{cloudtest.End, cloudtest.Heartbeat}, fault.Unavailable, invalidAnswer},
 		{"a broken connection", cloudtest.Reset, everywhere, fault.Unavailable, callFault},
 	} {
-		for _, operation := range tc.of {
+		for _, operation := range tc.operations {
 			t.Run(tc.name+" to "+string(operation), func(t *testing.T) {
 				fake.Script(operation, tc.answer)
 				err := reports[operation](client)

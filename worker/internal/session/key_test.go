@@ -18,25 +18,25 @@ import (
 func TestOrganizationKey_IsNeverPrinted(t *testing.T) {
 	const secret = "svc_abcdefghijklmnopqrstuvwxyz234567"
 	key := session.NewOrganizationKey(secret)
-	in := struct {
+	holder := struct {
 		Key   session.OrganizationKey
 		Point *session.OrganizationKey
 		Whole session.Session
 		inner session.Session
 	}{key, &key, session.Session{OrganizationKey: key}, session.Session{OrganizationKey: key}}
 	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("text", "key", key, "whole", in)
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "key", key, "whole", in)
-	encoded, err := json.Marshal(in)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("text", "key", key, "whole", holder)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "key", key, "whole", holder)
+	encoded, err := json.Marshal(holder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := log.String() + string(encoded) + fmt.Sprint(key, in, in.Whole) + key.String() + fmt.Errorf("with %v", key).Error() //nolint:err113 // the test checks its text
+	output := log.String() + string(encoded) + fmt.Sprint(key, holder, holder.Whole) + key.String() + fmt.Errorf("with %v", key).Error() //nolint:err113 // the test checks its text
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T %v"} {
-		shown += fmt.Sprintf(verb, key) + fmt.Sprintf(verb, in) + fmt.Sprintf(verb, &in)
+		output += fmt.Sprintf(verb, key) + fmt.Sprintf(verb, holder) + fmt.Sprintf(verb, &holder)
 	}
-	if strings.Contains(shown, "abcdef") || strings.Contains(shown, fmt.Sprintf("%x", secret[:8])) {
-		t.Errorf("the output contains the key:\n%s", shown)
+	if strings.Contains(output, "abcdef") || strings.Contains(output, fmt.Sprintf("%x", secret[:8])) {
+		t.Errorf("the output contains the key:\n%s", output)
 	}
 	if !strings.Contains(log.String(), "[organization key]") || !strings.Contains(string(encoded), `"Key":"[organization key]"`) {
 		t.Errorf("the output does not contain the placeholder:\n%s%s", &log, encoded)
@@ -55,12 +55,12 @@ func TestOrganizationKey_Equal(t *testing.T) {
 
 func TestStore_EndKeepsTrafficAndDropsKey(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
-	one := s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), OrganizationKey: session.NewOrganizationKey("a")})
-	if one.OrganizationKey.IsZero() {
+	entry := s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), OrganizationKey: session.NewOrganizationKey("a")})
+	if entry.OrganizationKey.IsZero() {
 		t.Error("the key was removed before the end")
 	}
-	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed, Traffic: &session.Traffic{Received: 1, Sent: 2}})
-	got, _ := s.Get(one.ID)
+	s.End(entry.ID, session.End{At: start.Add(time.Second), Status: session.Killed, Traffic: &session.Traffic{Received: 1, Sent: 2}})
+	got, _ := s.Get(entry.ID)
 	if !got.OrganizationKey.IsZero() || got.Traffic == nil || *got.Traffic != (session.Traffic{Received: 1, Sent: 2}) {
 		t.Errorf("ended as %+v", got)
 	}

@@ -13,8 +13,8 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func add(s *session.Store, at time.Time) session.Session {
-	return s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), StartedAt: at})
+func add(s *session.Store, startedAt time.Time) session.Session {
+	return s.Add(session.Session{ID: uuid.New(), LaunchID: uuid.New(), StartedAt: startedAt})
 }
 
 func TestStore_LiveSeqIsAboveListedSessions(t *testing.T) {
@@ -32,15 +32,15 @@ func TestStore_LiveSeqIsAboveListedSessions(t *testing.T) {
 
 func TestStore_EndIsIdempotent(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
-	one := add(s, start)
+	entry := add(s, start)
 	code := 3
-	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Exited, Reason: session.Crash, ExitCode: &code}); !ok {
+	if _, ok := s.End(entry.ID, session.End{At: start, Status: session.Exited, Reason: session.Crash, ExitCode: &code}); !ok {
 		t.Fatal("the first End returned false")
 	}
-	if _, ok := s.End(one.ID, session.End{At: start, Status: session.Killed, Reason: session.ByRequest}); ok {
+	if _, ok := s.End(entry.ID, session.End{At: start, Status: session.Killed, Reason: session.ByRequest}); ok {
 		t.Error("the second End returned true")
 	}
-	got, _ := s.Get(one.ID)
+	got, _ := s.Get(entry.ID)
 	if got.Status != session.Exited || got.EndReason != session.Crash || *got.ExitCode != 3 {
 		t.Errorf("got %+v, want the first end kept", got)
 	}
@@ -54,10 +54,10 @@ func TestStore_EndIsIdempotent(t *testing.T) {
 
 func TestStore_AddStepAfterEndIsIgnored(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
-	one := add(s, start)
-	s.AddStep(one.ID, session.Step{Name: session.Ready, At: start})
-	s.End(one.ID, session.End{At: start.Add(time.Second), Status: session.Killed})
-	late := s.AddStep(one.ID, session.Step{Name: session.Reported, At: start.Add(2 * time.Second)})
+	entry := add(s, start)
+	s.AddStep(entry.ID, session.Step{Name: session.Ready, At: start})
+	s.End(entry.ID, session.End{At: start.Add(time.Second), Status: session.Killed})
+	late := s.AddStep(entry.ID, session.Step{Name: session.Reported, At: start.Add(2 * time.Second)})
 	if steps := late.Timeline; late.Status != session.Killed || len(steps) != 2 || steps[0].Name != session.Ready || steps[1].Name != session.Ended {
 		t.Errorf("%s with the steps %v", late.Status, steps)
 	}
@@ -119,18 +119,18 @@ func TestStore_ListSortsFiltersAndPages(t *testing.T) {
 
 func TestStore_RelabelNeedsRunningSession(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
-	one := add(s, start)
-	named, ok := s.Relabel(one.ID, new("a"), nil)
+	entry := add(s, start)
+	named, ok := s.Relabel(entry.ID, new("a"), nil)
 	_, beat := s.Live()
-	labelled, _ := s.Relabel(one.ID, nil, map[string]string{"team": "x"})
+	labelled, _ := s.Relabel(entry.ID, nil, map[string]string{"team": "x"})
 	if !ok || named.Name != "a" || labelled.Name != "a" || labelled.Metadata["team"] != "x" {
 		t.Errorf("got %+v, then %+v", named, labelled)
 	}
-	if one.Seq >= named.Seq || named.Seq >= beat || beat >= labelled.Seq {
-		t.Errorf("numbers %d, %d, heartbeat %d, %d: want them in this order", one.Seq, named.Seq, beat, labelled.Seq)
+	if entry.Seq >= named.Seq || named.Seq >= beat || beat >= labelled.Seq {
+		t.Errorf("numbers %d, %d, heartbeat %d, %d: want them in this order", entry.Seq, named.Seq, beat, labelled.Seq)
 	}
-	s.End(one.ID, session.End{At: start, Status: session.Killed})
-	if got, ok := s.Relabel(one.ID, new("b"), nil); ok || got.Name != "a" {
+	s.End(entry.ID, session.End{At: start, Status: session.Killed})
+	if got, ok := s.Relabel(entry.ID, new("b"), nil); ok || got.Name != "a" {
 		t.Errorf("after the end: %+v, %t", got, ok)
 	}
 	if _, ok := s.Relabel(uuid.New(), new("b"), nil); ok {

@@ -91,23 +91,23 @@ func TestContact_UsesForwardedAddressFromTrustedProxy(t *testing.T) {
 
 func TestContact_LimitIsExactConcurrently(t *testing.T) {
 	a := newOperationsAPI(t)
-	var taken, refused atomic.Int64
+	var successes, refusals atomic.Int64
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
 			switch r := a.do("POST", "/v1/contact", nil, letter); r.status {
 			case 201:
-				taken.Add(1)
+				successes.Add(1)
 			case 429:
-				refused.Add(1)
+				refusals.Add(1)
 			default:
 				t.Errorf("%d: %s", r.status, r.body)
 			}
 		})
 	}
 	all.Wait()
-	if taken.Load() != 5 || refused.Load() != 27 {
-		t.Errorf("accepted %d and refused %d of 32, want 5 accepted", taken.Load(), refused.Load())
+	if successes.Load() != 5 || refusals.Load() != 27 {
+		t.Errorf("accepted %d and refused %d of 32, want 5 accepted", successes.Load(), refusals.Load())
 	}
 }
 

@@ -34,12 +34,12 @@ func newDraft(request any, proxy *sharedapi.ProxySettings) (draft profile.Draft,
 
 // profileToAPI converts a profile. Lists and maps are never null.
 func profileToAPI(p profile.Profile) (cloudapi.Profile, error) {
-	shown, err := settings.Convert[cloudapi.Profile](p)
-	fillEmpty(&shown)
-	if shown.Proxy != nil {
-		shown.Proxy.HasPassword = p.HasProxyPassword
+	result, err := settings.Convert[cloudapi.Profile](p)
+	fillEmpty(&result)
+	if result.Proxy != nil {
+		result.Proxy.HasPassword = p.HasProxyPassword
 	}
-	return shown, err
+	return result, err
 }
 
 // configFromProfile converts the configuration that a worker needs to launch a

@@ -62,26 +62,26 @@ func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 
 func TestProfileToAPI_ShowsCertificatesWithoutKeys(t *testing.T) {
 	expires := time.Date(2027, 11, 21, 10, 15, 0, 0, time.UTC)
-	shown := asJSON(t, must(profileToAPI(profile.Profile{ClientCertificates: []profile.ClientCertificate{{Origin: "https://a.example", Subject: "CN=robot", ExpiresAt: expires}}}))(t))
+	body := asJSON(t, must(profileToAPI(profile.Profile{ClientCertificates: []profile.ClientCertificate{{Origin: "https://a.example", Subject: "CN=robot", ExpiresAt: expires}}}))(t))
 	want := []any{map[string]any{"origin": "https://a.example", "subject": "CN=robot", "expiresAt": "2027-11-21T10:15:00Z"}}
-	if diff := cmp.Diff(want, shown["clientCertificates"]); diff != "" {
+	if diff := cmp.Diff(want, body["clientCertificates"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestConvert_ListsAndMapsAreNeverNull(t *testing.T) {
-	for name, shown := range map[string]map[string]any{
+	for name, body := range map[string]map[string]any{
 		"profile": asJSON(t, must(profileToAPI(profile.Profile{}))(t)),
 		"config":  asJSON(t, must(configFromProfile(profile.Config{}))(t)),
 	} {
 		for _, field := range []string{"permissions", "args", "startUrls", "record", "caCertificates", "clientCertificates"} {
-			if !cmp.Equal(shown[field], []any{}) {
-				t.Errorf("%s: %s is %v", name, field, shown[field])
+			if !cmp.Equal(body[field], []any{}) {
+				t.Errorf("%s: %s is %v", name, field, body[field])
 			}
 		}
 		for _, field := range []string{"extraHTTPHeaders", "metadata"} {
-			if !cmp.Equal(shown[field], map[string]any{}) {
-				t.Errorf("%s: %s is %v", name, field, shown[field])
+			if !cmp.Equal(body[field], map[string]any{}) {
+				t.Errorf("%s: %s is %v", name, field, body[field])
 			}
 		}
 	}

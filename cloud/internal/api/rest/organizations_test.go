@@ -50,8 +50,8 @@ func TestCreateOrganization_Refusals(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := bearer(a.signUp("ada@example.com").Token)
 	a.verify()
-	taken := a.createOrg(me, "Taken").Slug
-	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Other", "slug": taken})
+	slug := a.createOrg(me, "Taken").Slug
+	r := a.do("POST", "/v1/organizations", me, map[string]any{"name": "Other", "slug": slug})
 	r.want(t, 409, "RESOURCE_CONFLICT")
 	if diff := cmp.Diff([]string{"slug CUSTOM"}, r.fields); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
@@ -207,8 +207,8 @@ func TestOrganization_GetAndRename(t *testing.T) {
 		t.Errorf("renamed %+v", got)
 	}
 	a.wantRecorded("organization.updated", "organization.updated")
-	taken := a.createOrg(tm.otherUser.c, "Taken").Slug
-	r := a.do("PATCH", tm.path, tm.owner.c, map[string]any{"slug": taken})
+	slug := a.createOrg(tm.otherUser.c, "Taken").Slug
+	r := a.do("PATCH", tm.path, tm.owner.c, map[string]any{"slug": slug})
 	r.want(t, 409, "RESOURCE_CONFLICT")
 	if diff := cmp.Diff([]string{"slug CUSTOM"}, r.fields); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
@@ -255,9 +255,9 @@ func TestActivateOrganization_RefusesRequestsOfOtherTab(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	me := cookie(a.signUp("ada@example.com").Token)
 	a.verify()
-	shown := a.createOrg(me, "Shown").Id
+	tabOrg := a.createOrg(me, "Shown").Id
 	active := a.createOrg(me, "Active").Id
-	tab := me.with("X-Svc-Organization", shown.String())
+	tab := me.with("X-Svc-Organization", tabOrg.String())
 	path := "/v1/organizations/" + active.String()
 	for _, op := range []struct {
 		method, path string
@@ -286,7 +286,7 @@ func TestActivateOrganization_RefusesRequestsOfOtherTab(t *testing.T) {
 	// The first tab can still read and activate its organization.
 	a.do("GET", "/v1/auth/session", tab, nil).want(t, 200, "")
 	a.do("GET", "/v1/organizations", tab, nil).want(t, 200, "")
-	a.do("GET", "/v1/organizations/"+shown.String(), tab, nil).want(t, 200, "")
-	a.do("POST", "/v1/organizations/"+shown.String()+"/activate", tab, nil).want(t, 200, "")
+	a.do("GET", "/v1/organizations/"+tabOrg.String(), tab, nil).want(t, 200, "")
+	a.do("POST", "/v1/organizations/"+tabOrg.String()+"/activate", tab, nil).want(t, 200, "")
 	a.do("GET", "/v1/profiles/stats", tab, nil).want(t, 200, "")
 }

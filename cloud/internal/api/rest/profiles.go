@@ -51,11 +51,11 @@ func (h Profiles) ListProfiles(ctx context.Context, r cloudapi.ListProfilesReque
 	}
 	list := cloudapi.ProfileList{Items: []cloudapi.Profile{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
-		shown, err := profileToAPI(item)
+		entry, err := profileToAPI(item)
 		if err != nil {
 			return nil, err
 		}
-		list.Items = append(list.Items, shown)
+		list.Items = append(list.Items, entry)
 	}
 	return cloudapi.ListProfiles200JSONResponse{Success: true, Data: list}, nil
 }
@@ -158,13 +158,13 @@ func (h Profiles) GetProfileConfig(ctx context.Context, r cloudapi.GetProfileCon
 	if err != nil {
 		return nil, err
 	}
-	shown, err := configFromProfile(config)
-	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: shown}, err
+	data, err := configFromProfile(config)
+	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: data}, err
 }
 
 func profileResponse(p profile.Profile) (cloudapi.ProfileResponse, error) {
-	shown, err := profileToAPI(p)
-	return cloudapi.ProfileResponse{Success: true, Data: shown}, err
+	data, err := profileToAPI(p)
+	return cloudapi.ProfileResponse{Success: true, Data: data}, err
 }
 
 func profileLocation(p profile.Profile) string { return "/v1/profiles/" + p.ID.String() }

@@ -34,7 +34,7 @@ func (r robot) input(origin string) certs.ClientInput {
 	return certs.ClientInput{Origin: origin, Cert: r.cert, Key: r.key}
 }
 
-func (r robot) shown(origin string) ClientCertificate {
+func (r robot) certificate(origin string) ClientCertificate {
 	return ClientCertificate{Origin: origin, Subject: "CN=robot", ExpiresAt: r.expires}
 }
 
@@ -66,7 +66,7 @@ func TestClientCertificates_EncryptedAndOnlyInConfig(t *testing.T) {
 	lines := f.recording("")
 	sealed := certs.ClientInput{Origin: "https://b.example:8443", Cert: r.cert, Key: r.encrypted, Passphrase: passphrase}
 	created := f.create(withClients(r.input("https://a.example"), sealed))
-	if diff := cmp.Diff([]ClientCertificate{r.shown("https://a.example"), r.shown("https://b.example:8443")}, created.ClientCertificates); diff != "" {
+	if diff := cmp.Diff([]ClientCertificate{r.certificate("https://a.example"), r.certificate("https://b.example:8443")}, created.ClientCertificates); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(created, f.get(created.ID)); diff != "" {

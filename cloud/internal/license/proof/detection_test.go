@@ -154,7 +154,7 @@ func failedLaunchScript(seed int) script {
 // cancelledRepeatScript cancels a caller whose session is authorized again at other
 // replicas.
 func cancelledRepeatScript(seed int) script {
-	return repeatTenTimes(3, seed, operation{kind: aBurst, crash: callerLeft, at: 2 + seed%2, after: true, burst: []operation{
+	return repeatTenTimes(3, seed, operation{kind: aBurst, crash: callerLeft, statement: 2 + seed%2, after: true, burst: []operation{
 		{kind: anAuthorize, fresh: true}, {kind: anAuthorize, replica: 1, fresh: true}, {kind: anAuthorize, replica: 2, fresh: true}}})
 }
 
@@ -187,7 +187,7 @@ func lateHeartbeatScript(seed int) script {
 }
 
 func cancelledScript(seed int) script {
-	return repeatTenTimes(3, seed, operation{kind: anAuthorize, fresh: true, crash: callerLeft, at: 2 + seed%2, after: true})
+	return repeatTenTimes(3, seed, operation{kind: anAuthorize, fresh: true, crash: callerLeft, statement: 2 + seed%2, after: true})
 }
 
 // expiredStartScript starts a session whose reservation was reclaimed: while another
@@ -242,9 +242,9 @@ func leaseEndScript(seed int) script {
 func restartScript(seed int) script {
 	replica := seed % replicas
 	return repeatTenTimes(1, seed, operation{kind: anAuthorize, fresh: true}, operation{kind: aStart}, operation{kind: aHeartbeat, listed: 1},
-		operation{kind: aShift, n: 7}, operation{kind: aList, replica: replica, crash: replicaKilled, at: 1}, operation{kind: aShift, n: 1},
+		operation{kind: aShift, n: 7}, operation{kind: aList, replica: replica, crash: replicaKilled, statement: 1}, operation{kind: aShift, n: 1},
 		operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd},
-		operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 4}, operation{kind: aList, replica: replica, crash: replicaKilled, at: 1},
+		operation{kind: anAuthorize, fresh: true}, operation{kind: aShift, n: 4}, operation{kind: aList, replica: replica, crash: replicaKilled, statement: 1},
 		operation{kind: aShift, n: 1}, operation{kind: anAuthorize, session: 1, replica: replica, fresh: true}, operation{kind: anEnd, session: 1})
 }
 

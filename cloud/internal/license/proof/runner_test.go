@@ -54,7 +54,7 @@ func (p *scriptRunner) play(what script) *violation {
 			break
 		}
 		if v != nil {
-			v.at = i
+			v.step = i
 			v.story = fmt.Sprintf("number %d of the script, %v: %s", i+1, o.kind, v.story)
 			return v
 		}
@@ -180,7 +180,7 @@ func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (cras
 		own, leave := context.WithCancel(ctx)
 		defer leave()
 		contexts[0] = own
-		disarm = first.driver.arm(&crash{number: o.at, after: o.after, kind: o.crash, leave: leave})
+		disarm = first.driver.arm(&crash{number: o.statement, after: o.after, kind: o.crash, leave: leave})
 	}
 	if len(all) == 1 {
 		all[0].got = all[0].send(contexts[0], p.testEnv, first)
@@ -204,7 +204,7 @@ func (p *scriptRunner) send(ctx context.Context, all []*call, o operation) (cras
 type violation struct {
 	kind  string // another's, over-grant, leaked slot, wrongful release, grant lost or other
 	story string
-	at    int
+	step  int
 	hung  bool // a call did not return in time
 }
 

@@ -70,7 +70,7 @@ type operation struct {
 	listed    uint16 // sessions of a heartbeat, or that end with an authorize, as bits
 	fresh     bool   // a new session, if the one before is over
 	crash     crashKind
-	at        int
+	statement int
 	after     bool
 	burst     []operation
 }
@@ -91,7 +91,7 @@ func (o operation) GoString() string {
 	add("listed", o.listed, o.listed != 0)
 	add("fresh", o.fresh, o.fresh)
 	add("crash", int(o.crash), o.crash != noCrash)
-	add("at", o.at, o.at != 0)
+	add("statement", o.statement, o.statement != 0)
 	add("after", o.after, o.after)
 	add("burst", fmt.Sprintf("%#v", o.burst), len(o.burst) > 0)
 	return "{" + strings.Join(fields, ", ") + "}"
@@ -183,7 +183,7 @@ func scripts() *rapid.Generator[script] {
 		}
 		o.crash = drawFrom(t, "crash", noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, noCrash, callerLeft, callerLeft, connLost, replicaKilled)
 		if o.crash != noCrash {
-			o.at, o.after = rapid.IntRange(1, 7).Draw(t, "at"), rapid.Bool().Draw(t, "after")
+			o.statement, o.after = rapid.IntRange(1, 7).Draw(t, "statement"), rapid.Bool().Draw(t, "after")
 		}
 		return o
 	}))

@@ -89,7 +89,7 @@ func TestSubmit_LimitIsExactInParallel(t *testing.T) {
 		replicas = append(replicas, &contact.Service{DB: dbtest.Open(t, dsn, pg.Options{MaxOpen: 16, Role: pg.AppRole})})
 	}
 	for round, address := range []string{"203.0.113.7", "2001:db8::1"} {
-		var taken, refused atomic.Int64
+		var successes, refusals atomic.Int64
 		var all sync.WaitGroup
 		start := make(chan struct{})
 		for n := range parallel {
@@ -98,9 +98,9 @@ func TestSubmit_LimitIsExactInParallel(t *testing.T) {
 				_, err := replicas[n%2].Submit(context.Background(), message(address))
 				switch {
 				case err == nil:
-					taken.Add(1)
+					successes.Add(1)
 				case fault.Is(err, fault.RateLimited):
-					refused.Add(1)
+					refusals.Add(1)
 				default:
 					t.Error(err)
 				}
@@ -108,8 +108,8 @@ func TestSubmit_LimitIsExactInParallel(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		if taken.Load() != contact.Limit || refused.Load() != parallel-contact.Limit {
-			t.Errorf("round %d: %d accepted and %d refused of %d; want %d", round, taken.Load(), refused.Load(), parallel, contact.Limit)
+		if successes.Load() != contact.Limit || refusals.Load() != parallel-contact.Limit {
+			t.Errorf("round %d: %d accepted and %d refused of %d; want %d", round, successes.Load(), refusals.Load(), parallel, contact.Limit)
 		}
 	}
 }

@@ -178,17 +178,17 @@ func decoded(m *netmail.Message) io.Reader {
 
 // countingTransport counts the deliveries of each mail and delivers nothing.
 type countingTransport struct {
-	mu   sync.Mutex
-	seen map[uuid.UUID]int
-	hold <-chan struct{}
+	mu         sync.Mutex
+	deliveries map[uuid.UUID]int
+	hold       <-chan struct{}
 }
 
 func (c *countingTransport) Deliver(ctx context.Context, m mail.Message) error {
 	c.mu.Lock()
-	if c.seen == nil {
-		c.seen = map[uuid.UUID]int{}
+	if c.deliveries == nil {
+		c.deliveries = map[uuid.UUID]int{}
 	}
-	c.seen[m.ID]++
+	c.deliveries[m.ID]++
 	c.mu.Unlock()
 	select {
 	case <-c.hold:
@@ -202,7 +202,7 @@ func (c *countingTransport) counts() map[uuid.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := map[uuid.UUID]int{}
-	for id, n := range c.seen {
+	for id, n := range c.deliveries {
 		counts[id] = n
 	}
 	return counts

@@ -71,9 +71,9 @@ func (directEgress) OpenContextProxy(string, string) (string, func(), error) { r
 func (directEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
 	return nil, nil
 }
-func (directEgress) Restrict(int)            {}
-func (directEgress) Counts() (in, out int64) { return 0, 0 }
-func (directEgress) Close()                  {}
+func (directEgress) Restrict(int)                   {}
+func (directEgress) Counts() (received, sent int64) { return 0, 0 }
+func (directEgress) Close()                         {}
 
 // newFixture returns a fixture whose worker has no organization key.
 func newFixture(t testing.TB) *fixture {
@@ -148,7 +148,7 @@ func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, n
 
 // parse reads the parts of a launch that these tests set.
 func parse(body []byte) (launch.Request, error) {
-	var asked struct {
+	var message struct {
 		ProfileID *uuid.UUID
 		Browser   struct {
 			Headless  *bool
@@ -156,14 +156,14 @@ func parse(body []byte) (launch.Request, error) {
 			IdleMs    int
 		}
 	}
-	if err := json.Unmarshal(body, &asked); err != nil || asked.ProfileID == nil {
+	if err := json.Unmarshal(body, &message); err != nil || message.ProfileID == nil {
 		return launch.Request{}, fault.Invalid(fault.Detail{Field: "profileId", Code: fault.InvalidUnion, Message: "exactly one of profileId and spec"})
 	}
 	request := launch.Request{
-		ProfileID: asked.ProfileID, Headless: asked.Browser.Headless == nil || *asked.Browser.Headless, KeepAlive: asked.Browser.KeepAlive,
+		ProfileID: message.ProfileID, Headless: message.Browser.Headless == nil || *message.Browser.Headless, KeepAlive: message.Browser.KeepAlive,
 		Timeout: 20 * time.Second,
 	}
-	request.DefaultIdle = time.Duration(asked.Browser.IdleMs) * time.Millisecond
+	request.DefaultIdle = time.Duration(message.Browser.IdleMs) * time.Millisecond
 	return request, nil
 }
 

@@ -209,7 +209,7 @@ func TestLaunch_AnswersSvcMethods(t *testing.T) {
 	if claims, err := w.tickets.Verify(info.Result["controlToken"].(string), s.LaunchID.String(), ticket.Control); err != nil || claims.Expires.After(s.StartedAt.Add(12*time.Hour)) {
 		t.Errorf("controlToken: expires at %s, %v", claims.Expires, err)
 	}
-	if at, err := time.Parse(time.RFC3339, info.Result["expiresAt"].(string)); err != nil || time.Until(at) < 11*time.Hour || time.Until(at) > 12*time.Hour {
+	if expiry, err := time.Parse(time.RFC3339, info.Result["expiresAt"].(string)); err != nil || time.Until(expiry) < 11*time.Hour || time.Until(expiry) > 12*time.Hour {
 		t.Errorf("expiresAt is %v", info.Result["expiresAt"])
 	}
 	urls := call(t, conn, `{"id":8,"method":"Svc.getBrowserURLs"}`)

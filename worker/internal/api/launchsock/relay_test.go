@@ -77,13 +77,13 @@ func TestRelay_InterleavesAnswersAndEventsUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	seen := map[int]bool{}
+	ids := map[int]bool{}
 	for range calls {
 		got := next(t, conn)
-		if seen[got.ID] || got.Error != nil {
+		if ids[got.ID] || got.Error != nil {
 			t.Fatalf("got answer %d twice, or an error: %+v", got.ID, got.Error)
 		}
-		seen[got.ID] = true
+		ids[got.ID] = true
 		if got.ID < 1000+calls && (got.SessionID != "S" || got.Result["viewUrl"] == nil) {
 			t.Fatalf("got %+v", got)
 		}

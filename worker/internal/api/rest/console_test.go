@@ -37,16 +37,16 @@ func (r *testServer) signIn(t *testing.T) string {
 // ask sends a request with headers and returns the status and the body.
 func (r *testServer) ask(ctx context.Context, t *testing.T, method, path string, headers ...string) (int, string) {
 	t.Helper()
-	asked, err := http.NewRequestWithContext(ctx, method, r.url+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i+1] != "" {
-			asked.Header.Add(headers[i], headers[i+1])
+			req.Header.Add(headers[i], headers[i+1])
 		}
 	}
-	answer, err := r.client.Do(asked)
+	answer, err := r.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestConsoleSession_ChangesRequireOwnOrigin(t *testing.T) {
 	r := newTestServer(t, "https://edge.example/w/worker-1")
 	ctx := contracttest.AllowInvalidRequest(t.Context())
 	cookie := "svc_console=" + r.signIn(t)
-	for _, from := range []struct {
+	for _, origin := range []struct {
 		header, value string
 		want          int
 	}{
@@ -130,19 +130,19 @@ func TestConsoleSession_ChangesRequireOwnOrigin(t *testing.T) {
 	} {
 		for _, method := range []string{"POST", "DELETE"} {
 			r.draining = method == "DELETE"
-			status, body := r.ask(ctx, t, method, "/fleet/drain", "Cookie", cookie, from.header, from.value)
-			if status != from.want || status == 401 && !strings.Contains(body, "PUBLIC_URL") {
-				t.Errorf("%s with %s %q: got %d %s, want %d", method, from.header, from.value, status, body, from.want)
+			status, body := r.ask(ctx, t, method, "/fleet/drain", "Cookie", cookie, origin.header, origin.value)
+			if status != origin.want || status == 401 && !strings.Contains(body, "PUBLIC_URL") {
+				t.Errorf("%s with %s %q: got %d %s, want %d", method, origin.header, origin.value, status, body, origin.want)
 			}
 			if changed := r.draining == (method == "POST"); changed != (status == 200) {
-				t.Errorf("%s with %s %q: draining is %v", method, from.header, from.value, r.draining)
+				t.Errorf("%s with %s %q: draining is %v", method, origin.header, origin.value, r.draining)
 			}
-			if status, _ := r.ask(ctx, t, method, "/fleet/drain", "Cookie", cookie, "X-API-Key", key, from.header, from.value); status != 200 {
-				t.Errorf("%s with the worker key and %s %q: got %d", method, from.header, from.value, status)
+			if status, _ := r.ask(ctx, t, method, "/fleet/drain", "Cookie", cookie, "X-API-Key", key, origin.header, origin.value); status != 200 {
+				t.Errorf("%s with the worker key and %s %q: got %d", method, origin.header, origin.value, status)
 			}
 		}
-		if status, _ := r.ask(ctx, t, "GET", "/sessions", "Cookie", cookie, from.header, from.value); status != 200 {
-			t.Errorf("GET with %s %q: got %d, want 200", from.header, from.value, status)
+		if status, _ := r.ask(ctx, t, "GET", "/sessions", "Cookie", cookie, origin.header, origin.value); status != 200 {
+			t.Errorf("GET with %s %q: got %d, want 200", origin.header, origin.value, status)
 		}
 	}
 }
@@ -150,14 +150,14 @@ func TestConsoleSession_ChangesRequireOwnOrigin(t *testing.T) {
 func TestConsoleSession_DeleteNeedsNoCredential(t *testing.T) {
 	r := newTestServer(t, "https://edge.example/w/worker-1")
 	for _, cookie := range []string{"", "svc_console=garbage", "svc_console=" + r.signIn(t)} {
-		asked, err := http.NewRequestWithContext(t.Context(), "DELETE", r.url+"/console/session", nil)
+		req, err := http.NewRequestWithContext(t.Context(), "DELETE", r.url+"/console/session", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if cookie != "" {
-			asked.Header.Set("Cookie", cookie)
+			req.Header.Set("Cookie", cookie)
 		}
-		answer, err := r.client.Do(asked)
+		answer, err := r.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
 	r := newTestServer(t, "https://edge.example/w/worker-1")
-	one := r.add(started)
+	s := r.add(started)
 	r.cloud = rest.CloudContract{Expected: "7.8.9", Actual: "8.0.0", Fit: "incompatible"}
 	var got workerapi.FleetStatusResponse
 	r.call(t.Context(), t, "GET", "/fleet/status", "", &got)
@@ -29,7 +29,7 @@ func TestFleetStatus_ShowsMachineAndSessions(t *testing.T) {
 	if d.Capacity.MaxSessions == nil || *d.Capacity.MaxSessions != 8 || d.Capacity.Running != 1 || d.Capacity.Launching != 2 || !d.Capacity.IsAvailable || d.Capacity.Reason != nil {
 		t.Errorf("capacity %+v", d.Capacity)
 	}
-	if len(d.Sessions) != 1 || d.Sessions[0].Id != one.ID || d.Sessions[0].Clients != 0 || len(d.Browsers) != 3 {
+	if len(d.Sessions) != 1 || d.Sessions[0].Id != s.ID || d.Sessions[0].Clients != 0 || len(d.Browsers) != 3 {
 		t.Errorf("sessions %+v, browsers %+v", d.Sessions, d.Browsers)
 	}
 	reason := "no controller"

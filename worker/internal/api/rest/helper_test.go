@@ -40,7 +40,7 @@ var started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // launches is a fake of the launch service.
 type launches struct {
 	sessions *session.Store
-	asked    []launch.Request
+	requests []launch.Request
 	updates  []launch.Update
 	err      error
 	traffic  [2]int64
@@ -48,19 +48,19 @@ type launches struct {
 }
 
 func (l *launches) Launch(_ context.Context, request launch.Request) (session.Session, error) {
-	l.asked = append(l.asked, request)
+	l.requests = append(l.requests, request)
 	if l.err != nil {
 		return session.Session{}, l.err
 	}
 	return l.add(started), nil
 }
 
-func (l *launches) add(at time.Time) session.Session {
+func (l *launches) add(startedAt time.Time) session.Session {
 	return l.sessions.Add(session.Session{
 		ID: uuid.Must(uuid.NewV7()), LaunchID: uuid.Must(uuid.NewV7()), ProfileID: uuid.Must(uuid.NewV7()), ProfileName: "Checkout",
-		BrowserVersion: 156, Engine: "chromium", Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: at,
+		BrowserVersion: 156, Engine: "chromium", Headless: true, DevTools: true, DebugPort: 41873, DebugPath: "/devtools/browser/5f1c6c0e-58f8", StartedAt: startedAt,
 		Metadata: map[string]string{"team": "checkout"}, Bundle: session.Bundle{Filename: "pixel-9.json", Name: "Google Pixel 9"}, Start: session.Start{ColdReasons: []string{"persist"}},
-		Timeline: []session.Step{{Name: session.Asked, At: at}, {Name: session.Authorized, At: at.Add(2500 * time.Microsecond)}},
+		Timeline: []session.Step{{Name: session.Asked, At: startedAt}, {Name: session.Authorized, At: startedAt.Add(2500 * time.Microsecond)}},
 	})
 }
 

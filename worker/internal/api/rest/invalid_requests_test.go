@@ -119,11 +119,11 @@ func (r *testServer) eachOperation(t *testing.T, test func(t *testing.T, op *ope
 			valid := validRequests[op.OperationID]
 			t.Run(op.OperationID, func(t *testing.T) {
 				test(t, op, func(ctx context.Context) *http.Request {
-					made := request(ctx, t, method, r.url+filled+valid.query, valid.body)
+					req := request(ctx, t, method, r.url+filled+valid.query, valid.body)
 					if valid.contentType != "" {
-						made.Header.Set("Content-Type", valid.contentType)
+						req.Header.Set("Content-Type", valid.contentType)
 					}
-					return made
+					return req
 				})
 			})
 		}

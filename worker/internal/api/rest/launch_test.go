@@ -107,7 +107,7 @@ func TestLaunchProfile_ConvertsBody(t *testing.T) {
 			if answer := r.call(t.Context(), t, "POST", "/sessions/profile", tc.body, nil); answer.StatusCode != 201 {
 				t.Fatalf("answered %d", answer.StatusCode)
 			}
-			if diff := cmp.Diff([]launch.Request{tc.want()}, r.asked); diff != "" {
+			if diff := cmp.Diff([]launch.Request{tc.want()}, r.requests); diff != "" {
 				t.Errorf("request (-want +got):\n%s", diff)
 			}
 		})
@@ -145,8 +145,8 @@ func TestLaunchProfile_RefusesInvalidBody(t *testing.T) {
 			}
 		})
 	}
-	if len(r.asked) > 0 {
-		t.Errorf("launched %v", r.asked)
+	if len(r.requests) > 0 {
+		t.Errorf("launched %v", r.requests)
 	}
 }
 

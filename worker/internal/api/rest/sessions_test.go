@@ -58,14 +58,14 @@ func TestGetBrowserSession_ReturnsSameToken(t *testing.T) {
 	r.tokens.Begin(launchID)
 	read := func() (socket, view, devtools string) {
 		t.Helper()
-		var one workerapi.BrowserSessionResponse
-		r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &one)
+		var response workerapi.BrowserSessionResponse
+		r.call(t.Context(), t, "GET", "/sessions/"+s.ID.String(), "", &response)
 		var list workerapi.BrowserSessionListResponse
 		r.call(t.Context(), t, "GET", "/sessions", "", &list)
-		if listed := list.Data.Items[0]; *listed.ViewUrl != *one.Data.ViewUrl || *listed.WebSocketDebuggerUrl != *one.Data.WebSocketDebuggerUrl {
+		if listed := list.Data.Items[0]; *listed.ViewUrl != *response.Data.ViewUrl || *listed.WebSocketDebuggerUrl != *response.Data.WebSocketDebuggerUrl {
 			t.Error("the list has other URLs")
 		}
-		return tokenIn(*one.Data.WebSocketDebuggerUrl), tokenIn(*one.Data.ViewUrl), tokenIn(*one.Data.DevtoolsFrontendUrl)
+		return tokenIn(*response.Data.WebSocketDebuggerUrl), tokenIn(*response.Data.ViewUrl), tokenIn(*response.Data.DevtoolsFrontendUrl)
 	}
 	socket, view, devtools := read()
 	again, _, _ := read()

@@ -49,8 +49,8 @@ func newSmallFile(t *testing.T) *os.File {
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil { // without reading ahead
 		t.Fatal(err)
 	}
-	for at := int64(0); at < size; at += 4096 {
-		if _, err := f.ReadAt(make([]byte, 1), at); err != nil {
+	for offset := int64(0); offset < size; offset += 4096 {
+		if _, err := f.ReadAt(make([]byte, 1), offset); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,12 +21,12 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		own, dir string
-		shown    bool
+		visible  bool
 	}{
 		"elsewhere":               {own: t.TempDir()},
-		"its files":               {own: shownDir, shown: true},
-		"its files, by a link":    {own: link, shown: true},
-		"working directory":       {own: t.TempDir(), dir: shownDir, shown: true},
+		"its files":               {own: shownDir, visible: true},
+		"its files, by a link":    {own: link, visible: true},
+		"working directory":       {own: t.TempDir(), dir: shownDir, visible: true},
 		"working directory above": {own: t.TempDir(), dir: "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestOpen_ReportsExposedWorkerFiles(t *testing.T) {
 			h := open(t, func(o *sandbox.Options) { o.WorkerDir = tc.own })
 			pieces := h.Report().Pieces
 			files := pieces[slices.IndexFunc(pieces, func(p sandbox.Piece) bool { return p.Name == sandbox.PrivateFiles })]
-			if files.On == tc.shown || tc.shown && !strings.Contains(files.Reason, shownDir) {
+			if files.On == tc.visible || tc.visible && !strings.Contains(files.Reason, shownDir) {
 				t.Errorf("reported as %+v", files)
 			}
 			if !h.Private() {

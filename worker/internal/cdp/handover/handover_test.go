@@ -15,11 +15,11 @@ var captcha = handover.Request{Reason: "Solve the captcha.", Timeout: time.Hour}
 
 func begin(t *testing.T, h *handover.Handovers, r handover.Request) *handover.Handover {
 	t.Helper()
-	begun, err := h.Begin(r)
+	result, err := h.Begin(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return begun
+	return result
 }
 
 func TestHandovers_EndOnce(t *testing.T) {

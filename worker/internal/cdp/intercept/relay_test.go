@@ -191,21 +191,21 @@ func TestRelay_ShowsEndAfterItsRecord(t *testing.T) {
 					return wsframe.Normal, "idle"
 				}})
 				go tc.end(r)
-				shown := make(chan error, 1)
+				readErr := make(chan error, 1)
 				go func() {
 					_, err := r.client.Read(make([]byte, 1))
-					shown <- err
+					readErr <- err
 				}()
 				if e := <-got; e != tc.want {
 					t.Errorf("the relay ends because of %d, want %d", e, tc.want)
 				}
 				synctest.Wait()
-				if len(shown) > 0 {
+				if len(readErr) > 0 {
 					t.Error("the client sees the end before its record")
 				}
 				close(record)
 				_ = r.browser.Close()
-				if err := <-shown; err != nil {
+				if err := <-readErr; err != nil {
 					t.Errorf("the client gets no close frame: %v", err)
 				}
 				_, _ = io.Copy(io.Discard, r.client)

@@ -40,7 +40,7 @@ func TestHeartbeat_UsesIntervalFromCloud(t *testing.T) {
 			beats := r.cloud.heartbeats()
 			least, most := tc.want, tc.want
 			for i := 1; i < len(beats); i++ {
-				pause := beats[i].at.Sub(beats[i-1].at)
+				pause := beats[i].time.Sub(beats[i-1].time)
 				least, most = min(least, pause), max(most, pause)
 			}
 			if least < tc.want*9/10 || most > tc.want*11/10 {

@@ -26,7 +26,7 @@ type call struct {
 	name    string // of the session of a start
 	session uuid.UUID
 	err     error
-	at      time.Time
+	time    time.Time
 	seq     int64
 	listed  []uuid.UUID
 	key     session.OrganizationKey
@@ -65,7 +65,7 @@ func (c *fakeCloud) record(what string, session uuid.UUID, key session.Organizat
 	if c.down {
 		err = errDown
 	}
-	c.calls = append(c.calls, call{what: what, session: session, err: err, at: time.Now(), key: key, boot: boot})
+	c.calls = append(c.calls, call{what: what, session: session, err: err, time: time.Now(), key: key, boot: boot})
 	return err
 }
 
@@ -97,7 +97,7 @@ func (c *fakeCloud) Heartbeat(_ context.Context, key session.OrganizationKey, se
 	if c.down {
 		err = errDown
 	}
-	c.calls = append(c.calls, call{what: "heartbeat", err: err, at: time.Now(), seq: seq, listed: listed, key: key})
+	c.calls = append(c.calls, call{what: "heartbeat", err: err, time: time.Now(), seq: seq, listed: listed, key: key})
 	beat := c.heartbeatAnswer
 	beat.Applied = beat.Applied && seq >= c.last // as if all keys belonged to one organization
 	c.last = max(c.last, seq)
@@ -112,7 +112,7 @@ func (c *fakeCloud) Ping(context.Context) error {
 	if c.down {
 		err = errDown
 	}
-	c.calls = append(c.calls, call{what: "reach", err: err, at: time.Now()})
+	c.calls = append(c.calls, call{what: "reach", err: err, time: time.Now()})
 	return err
 }
 

@@ -259,10 +259,10 @@ func TestHeartbeat_CallerKeysDoNotDelayOwn(t *testing.T) {
 			if !b.key.IsZero() {
 				continue
 			}
-			if pause := b.at.Sub(last); !last.IsZero() && pause > 35*time.Second {
+			if pause := b.time.Sub(last); !last.IsZero() && pause > 35*time.Second {
 				t.Errorf("%v between two heartbeats of the worker's own key", pause)
 			}
-			last = b.at
+			last = b.time
 		}
 		if len(perKey) != 101 {
 			t.Errorf("heartbeats were sent with %d keys, want all", len(perKey))

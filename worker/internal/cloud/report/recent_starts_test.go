@@ -36,8 +36,8 @@ func TestHeartbeat_IncludesSessionSoonAfterStart(t *testing.T) {
 				if len(beats) != 1 || !slices.Contains(beats[0].listed, s.ID) || beats[0].seq <= s.Seq {
 					t.Fatalf("heartbeats after the start: %+v, want one with the session", beats)
 				}
-				if reportedAt := r.cloud.accepted(); len(reportedAt) != 1 || reportedAt[0].at.After(beats[0].at) {
-					t.Errorf("reported %v after the heartbeat of %v", reportedAt, beats[0].at)
+				if reportedAt := r.cloud.accepted(); len(reportedAt) != 1 || reportedAt[0].time.After(beats[0].time) {
+					t.Errorf("reported %v after the heartbeat of %v", reportedAt, beats[0].time)
 				}
 			})
 		})
@@ -65,8 +65,8 @@ func TestHeartbeat_StartsShareFirstHeartbeat(t *testing.T) {
 			if b.key != keyA {
 				t.Errorf("got a heartbeat with the key %q, which has no new session", b.key.Reveal())
 			}
-			if i > 0 && b.at.Sub(beats[i-1].at) < 1800*time.Millisecond {
-				t.Errorf("got a heartbeat %v after the previous one", b.at.Sub(beats[i-1].at))
+			if i > 0 && b.time.Sub(beats[i-1].time) < 1800*time.Millisecond {
+				t.Errorf("got a heartbeat %v after the previous one", b.time.Sub(beats[i-1].time))
 			}
 		}
 	})

@@ -110,7 +110,7 @@ func TestReports_BackOffWhileCloudIsDown(t *testing.T) {
 		}
 		tried := r.cloud.attempted()
 		for i := 1; i < len(tried); i++ {
-			pause := tried[i].at.Sub(tried[i-1].at)
+			pause := tried[i].time.Sub(tried[i-1].time)
 			if pause < 250*time.Millisecond || pause > 45*time.Second {
 				t.Errorf("attempt %d came %v after the previous one", i, pause)
 			}

@@ -32,13 +32,13 @@ func typicalTree(b *testing.B) *os.Root {
 	}
 	for i := range 300 {
 		text := make([]byte, 100_000)
-		for at := 0; at < len(text); {
+		for offset := 0; offset < len(text); {
 			if random.Intn(2) == 0 {
-				at += copy(text[at:], fmt.Sprintf(`{"origin":"https://site-%d.example/","last_used":%d,"setting":1},`, random.Intn(1000), random.Int63()))
+				offset += copy(text[offset:], fmt.Sprintf(`{"origin":"https://site-%d.example/","last_used":%d,"setting":1},`, random.Intn(1000), random.Int63()))
 			} else {
-				n := min(len(text)-at, 64)
-				random.Read(text[at : at+n])
-				at += n
+				n := min(len(text)-offset, 64)
+				random.Read(text[offset : offset+n])
+				offset += n
 			}
 		}
 		if err := root.WriteFile(fmt.Sprintf("Default/f%03d", i), text, 0o600); err != nil {

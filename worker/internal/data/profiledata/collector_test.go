@@ -44,9 +44,9 @@ func collections(t *testing.T, registry *prometheus.Registry, result string) int
 // TestCollector_CollectsOnceADay runs two workers' collectors on one store.
 func TestCollector_CollectsOnceADay(t *testing.T) {
 	r := newRemote(t)
-	one, counted := r.collector(index{r})
-	two, countedToo := r.collector(index{r})
-	one.CollectIfDue(t.Context()) // an empty store
+	first, counted := r.collector(index{r})
+	other, countedToo := r.collector(index{r})
+	first.CollectIfDue(t.Context()) // an empty store
 	r.save(t, large(1))
 	r.save(t, large(2))
 	left := r.objects(t)
@@ -57,8 +57,8 @@ func TestCollector_CollectsOnceADay(t *testing.T) {
 		}
 	}
 	for range 2 {
-		one.CollectIfDue(t.Context())
-		two.CollectIfDue(t.Context())
+		first.CollectIfDue(t.Context())
+		other.CollectIfDue(t.Context())
 	}
 	assertCollections(t, counted, 1, 0)
 	assertCollections(t, countedToo, 0, 0)
@@ -70,7 +70,7 @@ func TestCollector_CollectsOnceADay(t *testing.T) {
 	}
 	assertTree(t, r.restored(t), large(2))
 	r.clock.Advance(25 * time.Hour)
-	two.CollectIfDue(t.Context())
+	other.CollectIfDue(t.Context())
 	assertCollections(t, countedToo, 1, 0)
 }
 

@@ -69,14 +69,14 @@ func damages(whole []byte) map[string][]byte {
 		"empty": {}, "zeros": make([]byte, n), "longer": append(bytes.Clone(whole), 0), "twice": bytes.Repeat(whole, 2),
 		"a hole": append(append(bytes.Clone(whole[:n/2]), make([]byte, 16)...), whole[n/2+16:]...),
 	}
-	for _, at := range []int{1, 12, 17, n / 3, n / 2, n - 16, n - 1} {
-		all[fmt.Sprintf("cut at %d", at)] = whole[:at]
-		all[fmt.Sprintf("without its first %d", at)] = whole[at:]
+	for _, offset := range []int{1, 12, 17, n / 3, n / 2, n - 16, n - 1} {
+		all[fmt.Sprintf("cut at %d", offset)] = whole[:offset]
+		all[fmt.Sprintf("without its first %d", offset)] = whole[offset:]
 	}
-	for _, at := range []int{0, 11, 12, 13, 28, n / 4, n / 2, n - 17, n - 16, n - 1} {
+	for _, offset := range []int{0, 11, 12, 13, 28, n / 4, n / 2, n - 17, n - 16, n - 1} {
 		flipped := bytes.Clone(whole)
-		flipped[at] ^= 1 << (at % 8)
-		all[fmt.Sprintf("flipped at %d", at)] = flipped
+		flipped[offset] ^= 1 << (offset % 8)
+		all[fmt.Sprintf("flipped at %d", offset)] = flipped
 	}
 	return all
 }

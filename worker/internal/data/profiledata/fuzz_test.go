@@ -199,9 +199,9 @@ func FuzzDamaged(f *testing.F) {
 		f.Add(inManifest, []byte{})
 		f.Add(inManifest, current[:len(current)-1])
 		f.Add(inManifest, bytes.Repeat(current, 2))
-		for _, at := range []int{0, 12, 30, len(current) / 2, len(current) - 1} {
+		for _, offset := range []int{0, 12, 30, len(current) / 2, len(current) - 1} {
 			flipped := bytes.Clone(current)
-			flipped[at] ^= 1
+			flipped[offset] ^= 1
 			f.Add(inManifest, flipped)
 		}
 	}

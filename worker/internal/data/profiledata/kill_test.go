@@ -52,8 +52,8 @@ func TestSave_KillWhileWritingKeepsLastVersion(t *testing.T) {
 	first.kill()
 	sizes := map[int]bool{} // of incomplete versions, in objects
 	for n := range points - 1 {
-		at := 1 + n*(checks-1)/(points-2)
-		p := start(t, r, "save-once", 2+n, at)
+		check := 1 + n*(checks-1)/(points-2)
+		p := start(t, r, "save-once", 2+n, check)
 		p.await(t, "stopped")
 		if objects, err := os.ReadDir(filepath.Join(r.dir, "saving")); err == nil {
 			sizes[len(objects)] = true

@@ -47,7 +47,7 @@ func runHelper(args []string) error {
 	}
 	switch args[1] {
 	case "save-once": // number of the data, check at which it stops
-		stop.Context, stop.at = context.Background(), number(3)
+		stop.Context, stop.pauseLook = context.Background(), number(3)
 		return saveOne(store, stop, number(2))
 	case "save-on": // number of the first data
 		for i := number(2); ; i++ {
@@ -115,11 +115,11 @@ func numbered(i int) map[string]string {
 // check.
 type pausingContext struct {
 	context.Context
-	looks, at int
+	looks, pauseLook int
 }
 
 func (s *pausingContext) Err() error {
-	if s.looks++; s.looks == s.at {
+	if s.looks++; s.looks == s.pauseLook {
 		s.halt()
 	}
 	return nil
@@ -139,7 +139,7 @@ func (s *pausingContext) WithGroup(string) slog.Handler            { return s }
 // Handle stops after the last check, when the new version is in place and the old
 // versions are not yet removed.
 func (s *pausingContext) Handle(_ context.Context, r slog.Record) error {
-	if s.at < 0 && r.Message == "profile data saved" {
+	if s.pauseLook < 0 && r.Message == "profile data saved" {
 		s.halt()
 	}
 	return nil

@@ -100,11 +100,11 @@ type service struct {
 	store http.Handler
 	r     *remoteFixture
 
-	mu     sync.Mutex
-	events int            // of the save: two for each write and for the commit
-	at     string         // event at which it kills the process: a number or a name
-	kill   func()         // nil: no process runs
-	active sync.WaitGroup // requests of the process
+	mu        sync.Mutex
+	events    int            // of the save: two for each write and for the commit
+	killEvent string         // event at which it kills the process: a number or a name
+	kill      func()         // nil: no process runs
+	active    sync.WaitGroup // requests of the process
 }
 
 // ServeHTTP implements http.Handler.
@@ -142,7 +142,7 @@ func (s *service) event(what string, before bool) (done func()) {
 		name = "before " + what
 	}
 	s.events++
-	if s.kill != nil && (s.at == strconv.Itoa(s.events) || s.at == name) {
+	if s.kill != nil && (s.killEvent == strconv.Itoa(s.events) || s.killEvent == name) {
 		s.kill()
 		s.kill = nil
 	}
@@ -233,11 +233,11 @@ func (s *remoteSaves) assertRestored(t *testing.T) {
 
 // run saves the next data in a process. It kills the process at an event, or after some
 // time. It returns how long the save took.
-func (s *remoteSaves) run(t *testing.T, at string, after time.Duration) time.Duration {
+func (s *remoteSaves) run(t *testing.T, event string, after time.Duration) time.Duration {
 	t.Helper()
 	s.service.mu.Lock()
 	p := startProcess(t, s.store, "save-remotely", s.cloud, s.current(), s.saved+1)
-	s.service.events, s.service.at, s.service.kill = 0, at, func() { _ = p.Process.Kill() }
+	s.service.events, s.service.killEvent, s.service.kill = 0, event, func() { _ = p.Process.Kill() }
 	s.service.mu.Unlock()
 	p.await(t, "saving")
 	began, versions := time.Now(), len(s.versions)
@@ -288,11 +288,11 @@ func TestRemote_KilledSaveKeepsLastVersion(t *testing.T) {
 		s := newRemoteSaves(t, false)
 		s.run(t, "", 0)
 		total := s.service.events
-		at := []string{"before manifest", "after manifest", "before commit", "after commit"}
+		events := []string{"before manifest", "after manifest", "before commit", "after commit"}
 		for n, count := 0, testenv.Depth(2, 36); n < count; n++ {
-			at = append(at, strconv.Itoa(1+n*total*3/4/count))
+			events = append(events, strconv.Itoa(1+n*total*3/4/count))
 		}
-		for _, event := range at {
+		for _, event := range events {
 			before := s.saved
 			s.run(t, event, 0)
 			if committed := s.saved > before; committed != (event == "after commit") {
@@ -303,8 +303,8 @@ func TestRemote_KilledSaveKeepsLastVersion(t *testing.T) {
 				t.Fatalf("killed at event %s of %d", event, total)
 			}
 		}
-		points += len(at)
-		t.Logf("killed at %d of %d events; %d objects of killed saves were collected", len(at), total, s.garbage)
+		points += len(events)
+		t.Logf("killed at %d of %d events; %d objects of killed saves were collected", len(events), total, s.garbage)
 		if s.garbage == 0 {
 			t.Error("no killed save had sent anything")
 		}

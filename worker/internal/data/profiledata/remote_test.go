@@ -236,11 +236,11 @@ func TestRemote_CutSaveKeepsLastVersion(t *testing.T) {
 		next[fmt.Sprintf("Default/n%02d", i)] = file(randomText(int64(i), 30_000))
 	}
 	r.save(t, large(1))
-	cut := func(at int64) (checks int64) {
+	cut := func(limit int64) (checks int64) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := &cutContext{Context: ctx, cancel: cancel}
-		c.left.Store(at)
+		c.left.Store(limit)
 		h := r.handle(t, r.use())
 		if err := h.Restore(t.Context(), emptyRoot(t)); err != nil {
 			t.Fatal(err)
@@ -248,9 +248,9 @@ func TestRemote_CutSaveKeepsLastVersion(t *testing.T) {
 		versions := len(r.versions)
 		err := h.Save(c, next.write(t))
 		if (err == nil) != (len(r.versions) == versions+1) {
-			t.Errorf("cut at %d: %v with %d versions", at, err, len(r.versions))
+			t.Errorf("cut at %d: %v with %d versions", limit, err, len(r.versions))
 		}
-		return at - c.left.Load()
+		return limit - c.left.Load()
 	}
 	const points = 50
 	checks := cut(1 << 40)

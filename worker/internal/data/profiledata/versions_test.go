@@ -19,9 +19,9 @@ func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		r.save(t, sampleTree(i))
 	}
-	from, now, err := r.Rollback(t.Context(), profileID, 0)
-	if err != nil || from.Number != 2 || now.Number != 4 {
-		t.Fatalf("rolled back from %d to %d, %v", from.Number, now.Number, err)
+	source, now, err := r.Rollback(t.Context(), profileID, 0)
+	if err != nil || source.Number != 2 || now.Number != 4 {
+		t.Fatalf("rolled back from %d to %d, %v", source.Number, now.Number, err)
 	}
 	assertTree(t, r.restored(t), sampleTree(2))
 	if _, now, err = r.Rollback(t.Context(), profileID, 1); err != nil || now.Number != 5 {
@@ -35,9 +35,9 @@ func TestRollback_MakesVersionCurrentAndKeepsNewer(t *testing.T) {
 	if got := r.numbers(t); !slices.Equal(got, []int{6, 5, 4}) {
 		t.Errorf("got versions %v", got)
 	}
-	for to, want := range map[int]string{6: "is the current one", 9: "there is no version 9"} {
-		if _, _, err := r.Rollback(t.Context(), profileID, to); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("rollback to %d: %v", to, err)
+	for version, want := range map[int]string{6: "is the current one", 9: "there is no version 9"} {
+		if _, _, err := r.Rollback(t.Context(), profileID, version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("rollback to %d: %v", version, err)
 		}
 	}
 	corruptFile(t, r.manifest(5), 10)

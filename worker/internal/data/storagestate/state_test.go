@@ -181,11 +181,11 @@ func TestState_MovesBetweenBrowsers(t *testing.T) {
 }
 
 // withoutUnsupported removes the records that the format cannot express.
-func withoutUnsupported(shown string) string {
-	lines := strings.Split(shown, "\n")
+func withoutUnsupported(text string) string {
+	lines := strings.Split(text, "\n")
 	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "shop 7 unsupported") })
 	if i < 0 {
-		return shown
+		return text
 	}
 	return strings.Join(append(lines[:i+1], lines[i+2:]...), "\n")
 }

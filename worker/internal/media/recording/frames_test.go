@@ -28,14 +28,14 @@ var colours = []struct {
 }
 
 // showColours shows each colour several times, then keeps the last one.
-func showColours(size image.Point, shown chan<- int) func(context.Context, func(recording.Picture)) error {
+func showColours(size image.Point, progress chan<- int) func(context.Context, func(recording.Picture)) error {
 	return func(ctx context.Context, show func(recording.Picture)) error {
 		for i := range colours {
 			for range 5 {
 				show(recording.Picture{Size: size, Data: bytes.Repeat(colours[i].pixel, size.X*size.Y)})
 				time.Sleep(100 * time.Millisecond) // as a browser does
 			}
-			shown <- i
+			progress <- i
 		}
 		<-ctx.Done()
 		return ctx.Err()
@@ -45,13 +45,13 @@ func showColours(size image.Point, shown chan<- int) func(context.Context, func(
 // unzip returns the index and the frames of an ended recording.
 func (r *recorded) unzip(t *testing.T) (index []recording.Frame, frames []image.Image) {
 	t.Helper()
-	of, err := r.OpenFrames(t.Context(), r.subject.Session)
+	source, err := r.OpenFrames(t.Context(), r.subject.Session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer of.Close()
+	defer source.Close()
 	var raw bytes.Buffer
-	if err := of.WriteZip(&raw); err != nil {
+	if err := source.WriteZip(&raw); err != nil {
 		t.Fatal(err)
 	}
 	archive, err := zip.NewReader(bytes.NewReader(raw.Bytes()), int64(raw.Len()))
@@ -92,11 +92,11 @@ func (r *recorded) unzip(t *testing.T) (index []recording.Frame, frames []image.
 // TestFrames_HasEachPictureOnce records frames without a video, so ffmpeg is not needed.
 func TestFrames_HasEachPictureOnce(t *testing.T) {
 	r := newRecorded(t, func(o *recording.Options) { o.FFmpeg = "/none" })
-	shown := make(chan int, len(colours))
-	r.subject.Video, r.subject.Frames, r.subject.Pictures = false, true, showColours(image.Pt(64, 48), shown)
+	progress := make(chan int, len(colours))
+	r.subject.Video, r.subject.Frames, r.subject.Pictures = false, true, showColours(image.Pt(64, 48), progress)
 	r.start(t)
 	for range colours {
-		<-shown
+		<-progress
 	}
 	close(r.done)
 	if info := r.await(t); info.State != recording.Complete || info.Video || !info.Frames || info.Bytes == 0 {
@@ -127,11 +127,11 @@ func TestFrames_HasEachPictureOnce(t *testing.T) {
 // TestFrames_OfKilledWorker reads frames whose index and data end in the middle.
 func TestFrames_OfKilledWorker(t *testing.T) {
 	r := newRecorded(t)
-	shown := make(chan int, len(colours))
-	r.subject.Frames, r.subject.Pictures = true, showColours(image.Pt(64, 48), shown)
+	progress := make(chan int, len(colours))
+	r.subject.Frames, r.subject.Pictures = true, showColours(image.Pt(64, 48), progress)
 	r.start(t)
 	for range colours {
-		<-shown
+		<-progress
 	}
 	close(r.done)
 	r.await(t)

@@ -140,7 +140,7 @@ func (s *storeFixture) record(t *testing.T, o recording.Owner) (id uuid.UUID, di
 	if err := os.Chmod(s.data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	done, shown := make(chan struct{}), make(chan struct{})
+	done, firstPicture := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	pictures := showPictures(image.Pt(64, 48), 50*time.Millisecond)
 	err := s.Start(recording.Subject{
@@ -148,12 +148,12 @@ func (s *storeFixture) record(t *testing.T, o recording.Owner) (id uuid.UUID, di
 		Pictures: func(ctx context.Context, show func(recording.Picture)) error {
 			return pictures(ctx, func(p recording.Picture) {
 				show(p)
-				once.Do(func() { close(shown) })
+				once.Do(func() { close(firstPicture) })
 			})
 		},
 		Events: func(ctx context.Context, add func(recording.Event)) error {
 			add(recording.Event{At: time.Now(), Kind: recording.TabOpened})
-			<-shown
+			<-firstPicture
 			close(done)
 			<-ctx.Done()
 			return ctx.Err()

@@ -160,7 +160,7 @@ func (a admissionFunc) Admit(int, int) error { return a() }
 
 func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 	var r *fixture
-	calls, locked, seen := 0, make(chan struct{}), false
+	calls, locked, visible := 0, make(chan struct{}), false
 	var another sync.WaitGroup
 	r = newFixture(t, func(o *launch.Options) {
 		o.Admission = admissionFunc(func() error {
@@ -168,9 +168,9 @@ func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 				return nil
 			}
 			close(locked)
-			for deadline := time.Now().Add(300 * time.Millisecond); !seen && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(300 * time.Millisecond); !visible && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 				live, _ := o.Sessions.Live()
-				seen = len(live) > 0
+				visible = len(live) > 0
 			}
 			return fault.New(fault.Unavailable, "full")
 		})
@@ -181,7 +181,7 @@ func TestLaunch_SessionIsListedOnlyWhenItCanBeEnded(t *testing.T) {
 	})
 	r.launch(t, byProfile())
 	another.Wait()
-	if seen {
+	if visible {
 		t.Error("the session was listed before it could be ended")
 	}
 }

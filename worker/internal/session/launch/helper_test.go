@@ -342,12 +342,12 @@ func (w fakeEgress) Restrict(uid int) {
 	w.locked(func() { w.fixture.restrictedTo = append(w.fixture.restrictedTo, uid) })
 }
 
-func (w fakeEgress) Counts() (in, out int64) { return 11, 7 }
+func (w fakeEgress) Counts() (received, sent int64) { return 11, 7 }
 
-func (w fakeEgress) SetUpstream(to *settings.Proxy) error {
-	if to == nil {
+func (w fakeEgress) SetUpstream(upstream *settings.Proxy) error {
+	if upstream == nil {
 		return nil
 	}
-	w.locked(func() { w.fixture.upstreams = append(w.fixture.upstreams, to.Server+" "+to.Bypass) })
+	w.locked(func() { w.fixture.upstreams = append(w.fixture.upstreams, upstream.Server+" "+upstream.Bypass) })
 	return w.fixture.upstreamErr
 }

@@ -229,7 +229,7 @@ func TestLaunch_RefusedStartReportEndsBrowser(t *testing.T) {
 
 func TestShutdown_EndsBrowsersAndWaitsForLaunches(t *testing.T) {
 	r := newFixture(t)
-	one, two := r.launch(t, byProfile()), r.launch(t, byProfile())
+	first, second := r.launch(t, byProfile()), r.launch(t, byProfile())
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	r.cloud.entered = func(context.Context) { close(inside); <-goOn }
 	launched := make(chan error, 1)
@@ -255,7 +255,7 @@ func TestShutdown_EndsBrowsersAndWaitsForLaunches(t *testing.T) {
 	}
 	<-launched
 	r.assertNoResourcesLeak(t)
-	for _, id := range []uuid.UUID{one.ID, two.ID, r.cloud.requests[2].SessionID} {
+	for _, id := range []uuid.UUID{first.ID, second.ID, r.cloud.requests[2].SessionID} {
 		r.assertSession(t, id, session.Killed, session.Drain, nil)
 	}
 	if n := len(r.cloud.ends()); n != 3 {

@@ -69,8 +69,8 @@ func TestLaunch_PausesAfterEarlyAnswerOfQueue(t *testing.T) {
 				if n < test.fewest || n > test.most {
 					t.Fatalf("%d requests, want %d to %d", n, test.fewest, test.most)
 				}
-				for i, at := range cloud.received[n-1:] {
-					if pause := at.Sub(cloud.received[n-2+i]); pause < test.pause {
+				for i, arrival := range cloud.received[n-1:] {
+					if pause := arrival.Sub(cloud.received[n-2+i]); pause < test.pause {
 						t.Errorf("repeated after %v", pause)
 					}
 				}

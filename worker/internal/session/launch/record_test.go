@@ -81,7 +81,7 @@ func TestRecord_SessionSaysThatStartFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if of := s.Recording; of == nil || of.Failure != "disk_full" || of.URL != "" || !of.Events {
-		t.Errorf("got %+v", of)
+	if recording := s.Recording; recording == nil || recording.Failure != "disk_full" || recording.URL != "" || !recording.Events {
+		t.Errorf("got %+v", recording)
 	}
 }

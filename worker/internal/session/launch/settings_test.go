@@ -107,11 +107,11 @@ func TestProxy_ForwarderHidesCredentials(t *testing.T) {
 }
 
 func TestEgress_IsRestrictedToBrowserAndClosedWithIt(t *testing.T) {
-	for name, to := range map[string]*settings.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
+	for name, upstream := range map[string]*settings.Proxy{"a proxy": {Server: "http://proxy.example:3128", Username: "robot"}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
 			request := byProfile()
-			request.Override.Proxy = to
+			request.Override.Proxy = upstream
 			s := r.launch(t, request)
 			if r.opened != 1 || r.closed != 0 {
 				t.Errorf("opened %d times, closed %d times while the browser runs", r.opened, r.closed)

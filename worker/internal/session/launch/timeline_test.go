@@ -16,11 +16,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
-func stepNames(steps []session.Step) (of []session.StepName) {
+func stepNames(steps []session.Step) (names []session.StepName) {
 	for _, step := range steps {
-		of = append(of, step.Name)
+		names = append(names, step.Name)
 	}
-	return of
+	return names
 }
 
 func TestTimeline_IsInSessionLogAndTrace(t *testing.T) {

@@ -19,15 +19,15 @@ import (
 
 // recordingEgress is an egress without a proxy that records its calls.
 type recordingEgress struct {
-	mu     sync.Mutex
-	to     []string
-	uid    int
-	closed int
+	mu      sync.Mutex
+	servers []string
+	uid     int
+	closed  int
 }
 
-func (w *recordingEgress) Address() string         { return "http://127.0.0.1:9" }
-func (w *recordingEgress) Counts() (in, out int64) { return 0, 0 }
-func (w *recordingEgress) MoveTo(net.Listener)     {}
+func (w *recordingEgress) Address() string                { return "http://127.0.0.1:9" }
+func (w *recordingEgress) Counts() (received, sent int64) { return 0, 0 }
+func (w *recordingEgress) MoveTo(net.Listener)            {}
 func (w *recordingEgress) OpenContextProxy(string, string) (string, func(), error) {
 	return "", nil, nil
 }
@@ -36,9 +36,9 @@ func (w *recordingEgress) PresentCertificates(map[string]tls.Certificate, []*x50
 }
 func (w *recordingEgress) Restrict(uid int) { w.locked(func() { w.uid = uid }) }
 func (w *recordingEgress) Close()           { w.locked(func() { w.closed++ }) }
-func (w *recordingEgress) SetUpstream(to *settings.Proxy) error {
-	if to != nil {
-		w.locked(func() { w.to = append(w.to, to.Server) })
+func (w *recordingEgress) SetUpstream(upstream *settings.Proxy) error {
+	if upstream != nil {
+		w.locked(func() { w.servers = append(w.servers, upstream.Server) })
 	}
 	return nil
 }
@@ -66,20 +66,20 @@ func (t *recordingEgressProvider) Open(context.Context) (launch.Egress, error) {
 
 // summary returns the upstream proxies of the open egresses, whether every egress is
 // restricted to a user, and how many are open.
-func (t *recordingEgressProvider) summary() (to []string, kept bool, open int) {
+func (t *recordingEgressProvider) summary() (servers []string, kept bool, open int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept = true
 	for _, w := range t.all {
 		w.locked(func() {
-			to = append(to, w.to...)
+			servers = append(servers, w.servers...)
 			kept = kept && w.uid != 0
 			if w.closed == 0 {
 				open++
 			}
 		})
 	}
-	return to, kept, open
+	return servers, kept, open
 }
 
 // warmFixture is a fixture with a running warm pool.

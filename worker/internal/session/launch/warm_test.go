@@ -43,8 +43,8 @@ func TestWarm_LaunchClaimsWarmBrowser(t *testing.T) {
 	}
 	w.assertAnswers(t, s)
 	w.awaitReady(t, 1) // the pool has started another browser
-	if to, kept, open := w.egress.summary(); len(to) != 1 || to[0] != "http://proxy.example:3128" || !kept || open != 2 {
-		t.Errorf("got upstream proxies %v, restricted: %t, %d open egresses", to, kept, open)
+	if servers, kept, open := w.egress.summary(); len(servers) != 1 || servers[0] != "http://proxy.example:3128" || !kept || open != 2 {
+		t.Errorf("got upstream proxies %v, restricted: %t, %d open egresses", servers, kept, open)
 	}
 	if _, err := w.Kill(t.Context(), s.ID); err != nil {
 		t.Fatal(err)

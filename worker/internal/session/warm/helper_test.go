@@ -72,18 +72,18 @@ func (s *fakeBrowser) alive() bool {
 
 // fakeStarter starts fake browsers and simulates the load of the machine.
 type fakeStarter struct {
-	mu      sync.Mutex
-	made    []*fakeBrowser
-	at      []time.Time // when each start began
-	atOnce  int
-	most    int  // maximum number of concurrent starts
-	failing bool // every start fails
-	load    warm.Load
+	mu         sync.Mutex
+	browsers   []*fakeBrowser
+	startTimes []time.Time // when each start began
+	atOnce     int
+	most       int  // maximum number of concurrent starts
+	failing    bool // every start fails
+	load       warm.Load
 }
 
 func (m *fakeStarter) start(ctx context.Context, kind string) (*fakeBrowser, error) {
 	m.mu.Lock()
-	m.at = append(m.at, time.Now())
+	m.startTimes = append(m.startTimes, time.Now())
 	m.atOnce++
 	m.most = max(m.most, m.atOnce)
 	m.mu.Unlock()
@@ -102,8 +102,8 @@ func (m *fakeStarter) start(ctx context.Context, kind string) (*fakeBrowser, err
 	if err != nil {
 		return nil, err
 	}
-	s := &fakeBrowser{kind: kind, n: len(m.made), born: time.Now(), done: make(chan struct{})}
-	m.made = append(m.made, s)
+	s := &fakeBrowser{kind: kind, n: len(m.browsers), born: time.Now(), done: make(chan struct{})}
+	m.browsers = append(m.browsers, s)
 	return s, nil
 }
 
@@ -123,14 +123,14 @@ func (m *fakeStarter) setFailing(failing bool) {
 func (m *fakeStarter) all() []*fakeBrowser {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.made)
+	return slices.Clone(m.browsers)
 }
 
 func (m *fakeStarter) currentLoad() warm.Load {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	load := m.load
-	for _, s := range m.made {
+	for _, s := range m.browsers {
 		if s.alive() {
 			load.MemoryUsed += weight
 		}
@@ -141,7 +141,7 @@ func (m *fakeStarter) currentLoad() warm.Load {
 func (m *fakeStarter) alive() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.made {
+	for _, s := range m.browsers {
 		if s.alive() {
 			n++
 		}
@@ -155,7 +155,7 @@ func (m *fakeStarter) starts() int { return len(m.began()) }
 func (m *fakeStarter) began() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.at)
+	return slices.Clone(m.startTimes)
 }
 
 // maxConcurrent returns the maximum number of concurrent starts.
@@ -195,7 +195,7 @@ func withPool(t *testing.T, change func(*options), test func(t *testing.T, p *po
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for _, s := range m.made {
+		for _, s := range m.browsers {
 			if s.alive() && s.stopped == 0 {
 				t.Errorf("leaked browser %d of kind %s", s.n, s.kind)
 			}

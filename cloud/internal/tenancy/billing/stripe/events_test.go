@@ -262,9 +262,9 @@ func TestReceive_UnknownPriceIsRetried(t *testing.T) {
 			t.Errorf("subscription %+v", s)
 		}
 	}
-	var taken int
-	if err := h.db.Get(&taken, `SELECT count(*) FROM payment_events`); err != nil || taken > 0 {
-		t.Errorf("got %d recorded events, %v", taken, err)
+	var count int
+	if err := h.db.Get(&count, `SELECT count(*) FROM payment_events`); err != nil || count > 0 {
+		t.Errorf("got %d recorded events, %v", count, err)
 	}
 }
 
