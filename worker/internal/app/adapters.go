@@ -45,17 +45,17 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	if !ok {
 		return access.Browser{}, false
 	}
-	of, running := found.Session, found.Browser
-	seen := access.Browser{
-		LaunchID: launchID, SessionID: of.ID.String(), Name: cmp.Or(of.Name, of.ProfileName), BrowserVersion: of.BrowserVersion, Headless: of.Headless,
-		StartedAt: of.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: of.DebugPath, DevTools: of.DevTools,
+	entry, running := found.Session, found.Browser
+	b := access.Browser{
+		LaunchID: launchID, SessionID: entry.ID.String(), Name: cmp.Or(entry.Name, entry.ProfileName), BrowserVersion: entry.BrowserVersion, Headless: entry.Headless,
+		StartedAt: entry.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: entry.DebugPath, DevTools: entry.DevTools,
 		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Expiry: expiryOf(found.Lifetime), Origins: running.Origins, Done: running.Done(),
 		AwaitEnd: func(ctx context.Context) { _, _ = f.launches.AwaitEnd(ctx, id) },
 	}
 	if display, ok := running.Display(); ok {
-		seen.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
+		b.Display = &access.Display{Socket: display.Socket, Password: display.Password, ViewPassword: display.ViewPassword}
 	}
-	return seen, true
+	return b, true
 }
 
 // expiryOf returns a function that returns when a session ends by itself.
@@ -90,23 +90,23 @@ func (streamer) Stream(ctx context.Context, viewer net.Conn, browser access.Brow
 }
 
 // openPicture opens the picture of a browser.
-func openPicture(ctx context.Context, of access.Browser, level rfb.Access) (*rfb.Upstream, error) {
-	if of.Display == nil {
-		return rfb.Screencast(ctx, rfb.DevTools{Port: of.DebugPort, Dial: of.Dial}, level)
+func openPicture(ctx context.Context, b access.Browser, level rfb.Access) (*rfb.Upstream, error) {
+	if b.Display == nil {
+		return rfb.Screencast(ctx, rfb.DevTools{Port: b.DebugPort, Dial: b.Dial}, level)
 	}
-	password := of.Display.ViewPassword
+	password := b.Display.ViewPassword
 	if level == rfb.Control {
-		password = of.Display.Password
+		password = b.Display.Password
 	}
-	return rfb.Connect(ctx, of.Display.Socket, password)
+	return rfb.Connect(ctx, b.Display.Socket, password)
 }
 
 // cloudContract returns a function that reads the cloud's contract version for
 // the REST API.
 func cloudContract(client *cloud.Client) func() rest.CloudContract {
 	return func() rest.CloudContract {
-		of := client.Contract()
-		return rest.CloudContract{Expected: of.Expected, Actual: of.Actual, Fit: string(of.Fit)}
+		contract := client.Contract()
+		return rest.CloudContract{Expected: contract.Expected, Actual: contract.Actual, Fit: string(contract.Fit)}
 	}
 }
 
@@ -118,8 +118,8 @@ type egressProvider struct {
 }
 
 // Check implements launch.EgressProvider.
-func (w egressProvider) Check(ctx context.Context, to settings.Proxy) error {
-	return launchProxyError(proxy.Check(ctx, upstream(to, w.roots), w.policy))
+func (w egressProvider) Check(ctx context.Context, config settings.Proxy) error {
+	return launchProxyError(proxy.Check(ctx, upstream(config, w.roots), w.policy))
 }
 
 // Open implements launch.EgressProvider.
@@ -131,8 +131,8 @@ func (w egressProvider) Open(context.Context) (launch.Egress, error) {
 	return egress{f, w.roots}, nil
 }
 
-func upstream(to settings.Proxy, roots *x509.CertPool) proxy.Upstream {
-	return proxy.Upstream{Server: to.Server, Username: to.Username, Password: to.Password, RootCAs: roots, Bypass: to.Bypass}
+func upstream(config settings.Proxy, roots *x509.CertPool) proxy.Upstream {
+	return proxy.Upstream{Server: config.Server, Username: config.Username, Password: config.Password, RootCAs: roots, Bypass: config.Bypass}
 }
 
 // egress is a forwarder whose errors are those of package launch.
@@ -142,11 +142,11 @@ type egress struct {
 }
 
 // SetUpstream implements launch.Egress.
-func (w egress) SetUpstream(to *settings.Proxy) error {
-	if to == nil {
+func (w egress) SetUpstream(config *settings.Proxy) error {
+	if config == nil {
 		return w.Forwarder.SetUpstream(nil)
 	}
-	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*to, w.roots))))
+	return launchProxyError(w.Forwarder.SetUpstream(new(upstream(*config, w.roots))))
 }
 
 // PresentCertificates implements launch.Egress.
@@ -166,12 +166,12 @@ func (w egress) PresentCertificates(byAddress map[string]tls.Certificate, author
 
 // OpenContextProxy implements launch.Egress.
 func (w egress) OpenContextProxy(server, bypass string) (address string, closeProxy func(), err error) {
-	to, err := proxy.ParseContextProxy(server)
-	if err != nil || to == nil {
+	config, err := proxy.ParseContextProxy(server)
+	if err != nil || config == nil {
 		return "", nil, err
 	}
-	to.Bypass, to.RootCAs = bypass, w.roots
-	opened, err := w.Forwarder.OpenContextProxy(*to)
+	config.Bypass, config.RootCAs = bypass, w.roots
+	opened, err := w.Forwarder.OpenContextProxy(*config)
 	if err != nil {
 		return "", nil, err
 	}

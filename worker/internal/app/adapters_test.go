@@ -19,7 +19,7 @@ import (
 // failingLauncher opens a browser's debug port and then fails the launch.
 type failingLauncher struct {
 	launch.Launcher
-	asked func(address string)
+	open func(address string)
 }
 
 var errNotReady = errors.New("not ready")
@@ -30,7 +30,7 @@ func (e failingLauncher) Launch(_ context.Context, spec browser.Spec) (*browser.
 		return nil, err
 	}
 	defer l.Close()
-	e.asked(l.Addr().String())
+	e.open(l.Addr().String())
 	return nil, errNotReady
 }
 
@@ -51,7 +51,7 @@ func TestDenylistLauncher_HidesDebugPortBeforeItOpens(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return way, nil }}}
 	t.Cleanup(client.CloseIdleConnections)
 	var port string
-	_, err = denylistLauncher{failingLauncher{asked: func(address string) {
+	_, err = denylistLauncher{failingLauncher{open: func(address string) {
 		port = address
 		answer, err := client.Get("http://" + address + "/json/version")
 		if err != nil {

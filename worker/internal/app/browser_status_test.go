@@ -65,9 +65,9 @@ func TestBrowserRoutes_Statuses(t *testing.T) {
 		ask("POST", path, `{}`, 415, "Content-Type", "text/plain")
 		ask("POST", path, large, 413)
 	}
-	for _, one := range [][2]string{{"POST", "/recording"}, {"PATCH", "/lifetime"}} {
-		ask(one[0], one[1], `{}`, 415, "Content-Type", "text/plain")
-		ask(one[0], one[1], large, 413)
+	for _, route := range [][2]string{{"POST", "/recording"}, {"PATCH", "/lifetime"}} {
+		ask(route[0], route[1], `{}`, 415, "Content-Type", "text/plain")
+		ask(route[0], route[1], large, 413)
 	}
 	ask("DELETE", "/recording", `{"a":1}`, 400)
 	_, browser, _ := strings.Cut(*s.WebSocketDebuggerUrl, base)

@@ -61,16 +61,16 @@ func zipped(t *testing.T, build browser.Build) []byte {
 			return err
 		}
 		header.Name, header.Method = "chrome-linux/"+name, zip.Store
-		to, err := w.CreateHeader(header)
+		entry, err := w.CreateHeader(header)
 		if err != nil {
 			return err
 		}
-		from, err := os.Open(filepath.Join(dir, name))
+		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		defer from.Close()
-		_, err = io.Copy(to, from)
+		defer file.Close()
+		_, err = io.Copy(entry, file)
 		return err
 	})
 	if err == nil {

@@ -47,10 +47,10 @@ func TestClientCertificates_PresentedToNamedOrigins(t *testing.T) {
 				t.Errorf("%s: start %+v", name, s.Start)
 			}
 			got := map[string]string{}
-			for of, site := range sites {
-				got[of] = page.shows(t, site.origin)
-				if site == refusing && strings.HasPrefix(got[of], failed) { // the error depends on when the server closes the connection
-					got[of] = failed
+			for name, site := range sites {
+				got[name] = page.shows(t, site.origin)
+				if site == refusing && strings.HasPrefix(got[name], failed) { // the error depends on when the server closes the connection
+					got[name] = failed
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -110,8 +110,8 @@ func TestClientCertificates_RefusedByField(t *testing.T) {
 	c := newClientCerts(t)
 	const origin = "https://host.example"
 	good := plainInput(t, origin, c.robot)
-	with := func(of clientInput, pairs ...string) clientInput {
-		changed := maps.Clone(of)
+	with := func(input clientInput, pairs ...string) clientInput {
+		changed := maps.Clone(input)
 		for i := 0; i < len(pairs); i += 2 {
 			changed[pairs[i]] = pairs[i+1]
 		}

@@ -58,8 +58,8 @@ func TestConsole_OperatesWorkerWithCookie(t *testing.T) {
 	launched := decode[workerapi.BrowserSessionResponse](t, ask("POST", "/sessions/profile",
 		fmt.Sprintf(`{"profileId":%q,"browser":{"headless":false,"metadata":{"team":"checkout"}}}`, profile), 201)).Data
 	spec := decode[workerapi.BrowserSessionResponse](t, ask("POST", "/sessions/profile", fmt.Sprintf(`{"spec":{"browserVersion":%d}}`, r.version), 201)).Data
-	for _, one := range []workerapi.BrowserSession{launched, spec} {
-		r.secrets = append(r.secrets, token(*one.ViewUrl))
+	for _, s := range []workerapi.BrowserSession{launched, spec} {
+		r.secrets = append(r.secrets, token(*s.ViewUrl))
 	}
 	listed := decode[workerapi.BrowserSessionListResponse](t, ask("GET", "/sessions?status=running&sortBy=startedAt&sortOrder=asc", "", 200)).Data.Items
 	if len(listed) != 2 || listed[0].Id != launched.Id || listed[0].ProfileId != profile || listed[0].ProfileName == "" || listed[0].Metadata["team"] != "checkout" {

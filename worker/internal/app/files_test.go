@@ -384,31 +384,31 @@ func TestFiles_AreKeptAcrossRestart(t *testing.T) {
 		r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 		f.expect(404, "GET", "/files", "")
 	}
-	of, gone := r.filesOfSession(t, kept), r.filesOfSession(t, dropped)
+	rest, gone := r.filesOfSession(t, kept), r.filesOfSession(t, dropped)
 	for range 2 {
 		gone.expect(404, "GET", "/files", "")
 		gone.expect(404, "GET", "/files.zip", "")
 		gone.expect(404, "DELETE", "/files/latest", "")
-		file := of.await("file", workerapi.LaunchFileStateComplete)
-		if _, text := of.expect(200, "GET", "/files/"+file.Id, ""); text != string(content(1000)) {
+		file := rest.await("file", workerapi.LaunchFileStateComplete)
+		if _, text := rest.expect(200, "GET", "/files/"+file.Id, ""); text != string(content(1000)) {
 			t.Errorf("the kept file has %d bytes", len(text))
 		}
-		of.expect(206, "GET", "/files/"+file.Id, "", "Range", "bytes=5-")
-		of.expect(416, "GET", "/files/"+file.Id, "", "Range", "bytes=5000-")
-		of.expect(409, "GET", "/files/"+of.await("unfinished", workerapi.LaunchFileStateFailed).Id, "")
-		of.expect(404, "GET", "/files/unknown", "")
-		of.expect(400, "GET", "/files/a_b", "")
-		of.expect(400, "GET", "/files?page=0", "")
-		of.expect(400, "DELETE", "/files/a_b", "")
-		of.expect(400, "GET", "/files.zip?x=1", "")
-		of.expect(200, "GET", "/files.zip", "")
+		rest.expect(206, "GET", "/files/"+file.Id, "", "Range", "bytes=5-")
+		rest.expect(416, "GET", "/files/"+file.Id, "", "Range", "bytes=5000-")
+		rest.expect(409, "GET", "/files/"+rest.await("unfinished", workerapi.LaunchFileStateFailed).Id, "")
+		rest.expect(404, "GET", "/files/unknown", "")
+		rest.expect(400, "GET", "/files/a_b", "")
+		rest.expect(400, "GET", "/files?page=0", "")
+		rest.expect(400, "DELETE", "/files/a_b", "")
+		rest.expect(400, "GET", "/files.zip?x=1", "")
+		rest.expect(200, "GET", "/files.zip", "")
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
 		r.start(t)
 	}
-	of.expect(200, "DELETE", "/files/"+of.await("file", workerapi.LaunchFileStateComplete).Id, "")
-	of.expect(404, "GET", "/files/latest?name=file", "")
+	rest.expect(200, "DELETE", "/files/"+rest.await("file", workerapi.LaunchFileStateComplete).Id, "")
+	rest.expect(404, "GET", "/files/latest?name=file", "")
 }
 
 func TestFiles_KeepIsRefusedWithoutRetention(t *testing.T) {

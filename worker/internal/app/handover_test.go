@@ -52,8 +52,8 @@ func TestHandover_RoutesAnswer(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), withMetricsToken)
 	s := r.launch(t)
 	h := r.handovers(s)
-	for _, one := range [][2]string{{"GET", "/handover"}, {"DELETE", "/handover"}, {"POST", "/handover/done"}} {
-		h.ask(t, one[0], one[1], "", 409)
+	for _, route := range [][2]string{{"GET", "/handover"}, {"DELETE", "/handover"}, {"POST", "/handover/done"}} {
+		h.ask(t, route[0], route[1], "", 409)
 	}
 	for _, path := range []string{"/handover", "/handover/done"} {
 		h.ask(t, "POST", path, `{"nonsense":1}`, 400)
@@ -68,10 +68,10 @@ func TestHandover_RoutesAnswer(t *testing.T) {
 	}
 	h.ask(t, "DELETE", "/handover", `{"a":1}`, 400)
 
-	begun := h.start(t)
-	r.secrets = append(r.secrets, token(begun.ViewUrl))
-	if begun.Status != "open" || begun.Until.Sub(begun.Since) != 10*time.Minute || begun.Reason != "Solve the captcha." {
-		t.Errorf("got %+v", begun)
+	current := h.start(t)
+	r.secrets = append(r.secrets, token(current.ViewUrl))
+	if current.Status != "open" || current.Until.Sub(current.Since) != 10*time.Minute || current.Reason != "Solve the captcha." {
+		t.Errorf("got %+v", current)
 	}
 	h.ask(t, "POST", "/handover", `{"reason":"Another."}`, 409)
 	h.ask(t, "GET", "/handover?waitSeconds=61", "", 400)
@@ -79,18 +79,18 @@ func TestHandover_RoutesAnswer(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	listed := r.session(t, "GET", "/sessions/"+s.Id.String(), "").Handover
-	if listed == nil || listed.Reason != begun.Reason || !listed.Until.Equal(begun.Until) {
+	if listed == nil || listed.Reason != current.Reason || !listed.Until.Equal(current.Until) {
 		t.Errorf("the session has the handover %+v", listed)
 	}
 	r.awaitMetric(t, 1, "svc_worker_handovers_open")
-	view := h.base + "/view?ct=" + token(begun.ViewUrl)
+	view := h.base + "/view?ct=" + token(current.ViewUrl)
 	if status, _ := r.call(contracttest.AllowUndocumentedRoute(t.Context()), t, "GET", view, ""); status != 303 && status != 302 {
 		t.Errorf("the view answers %d", status)
 	}
-	for _, one := range [][3]string{
+	for _, route := range [][3]string{
 		{"GET", "/handover", ""}, {"POST", "/handover", `{"reason":"x"}`}, {"DELETE", "/handover", ""}, {"POST", "/handover/done", ""},
 	} {
-		method, path, body := one[0], one[1], one[2]
+		method, path, body := route[0], route[1], route[2]
 		viewTicket := ticket.CookieName(s.LaunchId.String(), ticket.View) + "=" + r.viewTicket(t, s)
 		for name, header := range map[string][2]string{"nothing": {"X-Svc-Token", "none"}, "a view ticket": {"Cookie", viewTicket}} {
 			status, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, method, h.base+path, body, header[0], header[1])
@@ -183,9 +183,9 @@ func TestHandover_HoldsEveryClient(t *testing.T) {
 
 	var waiting []heldCommand
 	send := func(name string, do func() error) {
-		one := heldCommand{name, make(chan error, 1)}
-		waiting = append(waiting, one)
-		go func() { one.answer <- do() }()
+		command := heldCommand{name, make(chan error, 1)}
+		waiting = append(waiting, command)
+		go func() { command.answer <- do() }()
 	}
 	for name, conn := range conns {
 		send(name, func() error { return conn.Call(t.Context(), "", probe(name), map[string]any{}, nil) })
@@ -207,10 +207,10 @@ func TestHandover_HoldsEveryClient(t *testing.T) {
 		}
 		h.ask(t, "GET", "/screenshot?width=320&format=jpeg", "", 200)
 	}
-	for _, one := range waiting {
+	for _, command := range waiting {
 		select {
-		case err := <-one.answer:
-			t.Errorf("%s was answered: %v", one.name, err)
+		case err := <-command.answer:
+			t.Errorf("%s was answered: %v", command.name, err)
 		default:
 		}
 	}
@@ -218,9 +218,9 @@ func TestHandover_HoldsEveryClient(t *testing.T) {
 	if err := <-outcome; err != nil || result.Outcome != "done" || result.Note != "Paid." || result.Seconds <= 0 {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	for _, one := range waiting {
-		if err := <-one.answer; err != nil {
-			t.Errorf("%s: %v", one.name, err)
+	for _, command := range waiting {
+		if err := <-command.answer; err != nil {
+			t.Errorf("%s: %v", command.name, err)
 		}
 	}
 	if title := d.do(t, "GET", "/title", nil); title != "changed" {
@@ -291,14 +291,14 @@ func TestHandover_KeepsSession(t *testing.T) {
 		{`{"idleTimeoutSeconds":1,"maxDurationSeconds":2}`, "max_duration", time.Second},
 	} {
 		s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":%s}`, fake.Profile(r.version), tc.limits))
-		begun := time.Now()
+		start := time.Now()
 		r.handovers(s).ask(t, "POST", "/handover", `{"reason":"Look.","timeoutSeconds":3}`, 201)
 		var ended workerapi.BrowserSession
 		testenv.Eventually(t, "the end of the session", func() bool {
 			ended = r.session(t, "GET", "/sessions/"+s.Id.String(), "")
 			return ended.Status != "running"
 		})
-		if took := time.Since(begun); string(*ended.EndReason) != tc.reason || took < tc.least {
+		if took := time.Since(start); string(*ended.EndReason) != tc.reason || took < tc.least {
 			t.Errorf("%s: ended by %s after %s", tc.limits, *ended.EndReason, took)
 		}
 	}

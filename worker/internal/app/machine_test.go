@@ -55,9 +55,9 @@ func TestLoadMachine_SetsCorruptIDAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		made, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil || !workerID().MatchString(made.ID) {
-			t.Fatalf("%+v, %v", made, err)
+		machine, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || !workerID().MatchString(machine.ID) {
+			t.Fatalf("%+v, %v", machine, err)
 		}
 		if aside, err := os.ReadFile(file + corruptSuffix); err != nil || string(aside) != corrupt {
 			t.Errorf("the corrupt file contains %q, %v, want %q", aside, err, corrupt)
@@ -66,7 +66,7 @@ func TestLoadMachine_SetsCorruptIDAside(t *testing.T) {
 			t.Errorf("got log %q", log.String())
 		}
 		log.Reset()
-		if again, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil))); err != nil || again.ID != made.ID || log.Len() > 0 {
+		if again, err := loadMachine(dir, "", slog.New(slog.NewTextHandler(&log, nil))); err != nil || again.ID != machine.ID || log.Len() > 0 {
 			t.Errorf("at the next start: %+v, %v, %s", again, err, log.String())
 		}
 	}

@@ -107,13 +107,13 @@ func assertDrives(t *testing.T, s workerapi.BrowserSession, version sharedapi.Br
 	}
 	defer conn.CloseNow()
 	d := &tab{conn: conn}
-	var of struct{ Product, UserAgent string }
-	d.call(t, "Browser.getVersion", nil, &of)
-	if product := fmt.Sprintf("Chrome/%d.", version); s.BrowserVersion != version || !strings.Contains(of.Product, product) {
-		t.Errorf("session of version %d, the browser is %s, want %d", s.BrowserVersion, of.Product, version)
+	var info struct{ Product, UserAgent string }
+	d.call(t, "Browser.getVersion", nil, &info)
+	if product := fmt.Sprintf("Chrome/%d.", version); s.BrowserVersion != version || !strings.Contains(info.Product, product) {
+		t.Errorf("session of version %d, the browser is %s, want %d", s.BrowserVersion, info.Product, version)
 	}
-	if strings.Contains(of.UserAgent, "Headless") != s.Headless {
-		t.Errorf("headless %t, the browser has user agent %s", s.Headless, of.UserAgent)
+	if strings.Contains(info.UserAgent, "Headless") != s.Headless {
+		t.Errorf("headless %t, the browser has user agent %s", s.Headless, info.UserAgent)
 	}
 	var target struct{ TargetID, SessionID string }
 	d.call(t, "Target.createTarget", map[string]any{"url": "about:blank"}, &target)

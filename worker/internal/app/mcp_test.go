@@ -26,14 +26,14 @@ type mcpClient struct {
 
 // keyTransport sends a key with every request.
 type keyTransport struct {
-	key string
-	to  http.RoundTripper
+	key  string
+	next http.RoundTripper
 }
 
 func (k keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+k.key)
-	return k.to.RoundTrip(r)
+	return k.next.RoundTrip(r)
 }
 
 func (r *testWorker) dialMCP(ctx context.Context, key string) (*sdk.ClientSession, error) {
@@ -159,7 +159,7 @@ func TestMCP_RecoversCrashedPage(t *testing.T) {
 	if err := conn.Call(t.Context(), "", "Target.getTargets", nil, &targets); err != nil {
 		t.Fatal(err)
 	}
-	page := slices.IndexFunc(targets.TargetInfos, func(one struct{ TargetID, Type string }) bool { return one.Type == "page" })
+	page := slices.IndexFunc(targets.TargetInfos, func(target struct{ TargetID, Type string }) bool { return target.Type == "page" })
 	attach := map[string]any{"targetId": targets.TargetInfos[page].TargetID, "flatten": true}
 	if err := conn.Call(t.Context(), "", "Target.attachToTarget", attach, &attached); err != nil {
 		t.Fatal(err)

@@ -47,18 +47,18 @@ func newStateCollector(w *worker) *stateCollector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(to chan<- *prometheus.Desc) {
+func (c *stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
 	} {
-		to <- desc
+		descriptions <- desc
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *stateCollector) Collect(to chan<- prometheus.Metric) {
+func (c *stateCollector) Collect(samples chan<- prometheus.Metric) {
 	send := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+		samples <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
 	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		send(desc, prometheus.GaugeValue, value, labels...)

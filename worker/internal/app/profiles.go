@@ -130,7 +130,7 @@ func listVersions(out io.Writer) program.Command[Config] {
 
 func rollbackProfile(out io.Writer) program.Command[Config] {
 	var id string
-	var to int
+	var version int
 	var local bool
 	return program.Command[Config]{
 		Name: "rollback", Summary: "Make an older version of a profile's data the current one",
@@ -139,24 +139,24 @@ func rollbackProfile(out io.Writer) program.Command[Config] {
 		Args: []program.Arg{{Name: "ID", Doc: "The profile's id", Value: &id}},
 		Flags: func(f *flag.FlagSet) {
 			localFlag(&local)(f)
-			f.IntVar(&to, "to", 0, "The `VERSION` to roll back to (default: the one before the current)")
+			f.IntVar(&version, "to", 0, "The `VERSION` to roll back to (default: the one before the current)")
 		},
 		Run: func(ctx context.Context, config Config, logger *slog.Logger) error {
 			if err := config.requireLocal(local, "POST /v1/profiles/{profileId}/data/versions/{versionId}/restore of the cloud"); err != nil {
 				return err
 			}
-			if to < 0 {
+			if version < 0 {
 				return errors.New("--to must be a version number")
 			}
 			store, profileID, err := config.profile(id, logger)
 			if err != nil {
 				return err
 			}
-			from, now, err := store.Rollback(ctx, profileID, to)
+			source, now, err := store.Rollback(ctx, profileID, version)
 			if err != nil {
 				return profileError(profileID, err)
 			}
-			_, err = fmt.Fprintf(out, "Version %d of %s, saved %s, is now the current version, number %d\n", from.Number, profileID, savedAt(from), now.Number)
+			_, err = fmt.Fprintf(out, "Version %d of %s, saved %s, is now the current version, number %d\n", source.Number, profileID, savedAt(source), now.Number)
 			return err
 		},
 	}

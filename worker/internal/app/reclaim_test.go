@@ -17,8 +17,8 @@ func TestWorker_ReclaimsStaleSessionsAtStart(t *testing.T) {
 	fake.Always(cloudtest.Heartbeat, cloudtest.Reset)
 	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
 	testenv.Eventually(t, "the session is reclaimed", func() bool { _, running := fake.Slots(); return running == 0 })
-	if asked := fake.CallCount(cloudtest.Sessions); asked != 2 {
-		t.Errorf("the cloud got %d requests", asked)
+	if requests := fake.CallCount(cloudtest.Sessions); requests != 2 {
+		t.Errorf("the cloud got %d requests", requests)
 	}
 }
 
@@ -27,8 +27,8 @@ func TestWorker_ReclaimsNothingOfOtherMachines(t *testing.T) {
 	fake.AddStaleSession("worker-2")
 	startTestWorker(t, fake, func(c *app.Config) { c.WorkerID = "worker-1" })
 	testenv.Eventually(t, "the worker asks for its sessions", func() bool { return fake.CallCount(cloudtest.Sessions) == 1 && fake.CallCount(cloudtest.Heartbeat) > 0 })
-	if asked := fake.CallCount(cloudtest.Reclaim); asked != 0 {
-		t.Errorf("got %d reclaim requests", asked)
+	if requests := fake.CallCount(cloudtest.Reclaim); requests != 0 {
+		t.Errorf("got %d reclaim requests", requests)
 	}
 }
 
@@ -39,8 +39,8 @@ func TestWorker_WithoutAKeyReclaimsNothing(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
-	if asked := fake.CallCount(cloudtest.Sessions) + fake.CallCount(cloudtest.Reclaim); asked != 0 {
-		t.Errorf("the cloud got %d requests", asked)
+	if requests := fake.CallCount(cloudtest.Sessions) + fake.CallCount(cloudtest.Reclaim); requests != 0 {
+		t.Errorf("the cloud got %d requests", requests)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // cannotRecord returns why this worker cannot record something; "" if it can.
-func cannotRecord(of launch.Record) (problem string) {
-	if !of.Video {
+func cannotRecord(parts launch.Record) (problem string) {
+	if !parts.Video {
 		return ""
 	}
 	if _, err := recording.FindFFmpeg(); err != nil {
@@ -33,8 +33,8 @@ func (w *worker) recordingURL(session uuid.UUID) string {
 	return access.Recordings{Address: w.address}.Player(session.String())
 }
 
-func checkSpace(of *files.Launch) recording.Reason {
-	switch err := of.CheckSpace(); {
+func checkSpace(l *files.Launch) recording.Reason {
+	switch err := l.CheckSpace(); {
 	case errors.Is(err, files.ErrQuota):
 		return recording.QuotaExceeded
 	case errors.Is(err, files.ErrDiskFull):
@@ -44,40 +44,40 @@ func checkSpace(of *files.Launch) recording.Reason {
 }
 
 // pictures shows what a browser shows: its display, or a screencast of its active page.
-func pictures(ctx context.Context, of access.Browser, show func(recording.Picture)) error {
-	defer of.KeepAwake()() // a frozen browser shows nothing new
+func pictures(ctx context.Context, b access.Browser, show func(recording.Picture)) error {
+	defer b.KeepAwake()() // a frozen browser shows nothing new
 	var up *rfb.Upstream
 	var err error
-	if of.Display != nil {
-		up, err = openPicture(ctx, of, rfb.Watch)
+	if b.Display != nil {
+		up, err = openPicture(ctx, b, rfb.Watch)
 	} else {
-		up, err = rfb.SmallScreencast(ctx, rfb.DevTools{Port: of.DebugPort, Dial: of.Dial}, recording.MaxWidth)
+		up, err = rfb.SmallScreencast(ctx, rfb.DevTools{Port: b.DebugPort, Dial: b.Dial}, recording.MaxWidth)
 	}
 	if err != nil {
 		return err
 	}
-	return rfb.Capture(ctx, up, of.Display == nil, recording.PictureInterval, func(f rfb.Frame) { show(recording.Picture(f)) })
+	return rfb.Capture(ctx, up, b.Display == nil, recording.PictureInterval, func(f rfb.Frame) { show(recording.Picture(f)) })
 }
 
 // events adds the messages of pages, what happens to tabs, and what users do.
-func (w *worker) events(ctx context.Context, of access.Browser, add func(recording.Event)) error {
+func (w *worker) events(ctx context.Context, b access.Browser, add func(recording.Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	others := make(chan error, 2)
 	for _, watch := range []func(context.Context, access.Browser, func(recording.Event)) error{watchTabs, watchActions} {
 		go func() {
 			defer cancel()
-			others <- watch(ctx, of, add)
+			others <- watch(ctx, b, add)
 		}()
 	}
-	messages := watchMessages(ctx, w.logs, of, add)
+	messages := watchMessages(ctx, w.logs, b, add)
 	cancel()
 	return errors.Join(messages, <-others, <-others)
 }
 
 // watchActions adds clicks and changes of fields.
-func watchActions(ctx context.Context, of access.Browser, add func(recording.Event)) error {
-	conn, err := of.ConnectCDP(ctx, maxTreeMessage)
+func watchActions(ctx context.Context, b access.Browser, add func(recording.Event)) error {
+	conn, err := b.ConnectCDP(ctx, maxTreeMessage)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func watchActions(ctx context.Context, of access.Browser, add func(recording.Eve
 	})
 }
 
-func watchMessages(ctx context.Context, logs *pagelog.Service, of access.Browser, add func(recording.Event)) error {
-	log, err := logs.Open(ctx, of)
+func watchMessages(ctx context.Context, logs *pagelog.Service, b access.Browser, add func(recording.Event)) error {
+	log, err := logs.Open(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ const (
 )
 
 // watchTabs adds tabs and their navigations. It attaches to no page.
-func watchTabs(ctx context.Context, of access.Browser, add func(recording.Event)) error {
-	conn, err := of.ConnectCDP(ctx, maxTabMessage)
+func watchTabs(ctx context.Context, b access.Browser, add func(recording.Event)) error {
+	conn, err := b.ConnectCDP(ctx, maxTabMessage)
 	if err != nil {
 		return err
 	}

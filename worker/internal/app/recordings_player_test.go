@@ -39,8 +39,8 @@ func (f filesOf) ticketOf() string {
 func (f filesOf) redeem(link string) []*http.Cookie {
 	f.t.Helper()
 	answer, _ := f.expect(303, "GET", link, "")
-	if at := answer.Header.Get("Location"); at != "./player" {
-		f.t.Errorf("redirected to %s", at)
+	if location := answer.Header.Get("Location"); location != "./player" {
+		f.t.Errorf("redirected to %s", location)
 	}
 	return answer.Cookies()
 }
@@ -49,33 +49,33 @@ func (f filesOf) redeem(link string) []*http.Cookie {
 // cookies, and no other one by any id or path.
 func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 	r, site := startTestWorker(t, cloudtest.New(t), withFiles), newRecordedSite(t)
-	one, other, running := r.recordEvents(t, site, true), r.recordEvents(t, site, true), r.recordEvents(t, site, false)
-	link := one.ticketOf()
-	one.expect(303, "HEAD", link, "")
-	one.expect(303, "GET", link, "", "Sec-Purpose", "prefetch")
+	subject, other, running := r.recordEvents(t, site, true), r.recordEvents(t, site, true), r.recordEvents(t, site, false)
+	link := subject.ticketOf()
+	subject.expect(303, "HEAD", link, "")
+	subject.expect(303, "GET", link, "", "Sec-Purpose", "prefetch")
 	if cookies := other.redeem(link); len(cookies) != 0 {
 		t.Errorf("a ticket of another session sets %v", cookies)
 	}
-	cookies := one.redeem(link)
-	if len(cookies) != 1 || cookies[0].Name != "svc_recording" || cookies[0].Path != one.base+"/recording" || !cookies[0].HttpOnly ||
+	cookies := subject.redeem(link)
+	if len(cookies) != 1 || cookies[0].Name != "svc_recording" || cookies[0].Path != subject.base+"/recording" || !cookies[0].HttpOnly ||
 		cookies[0].SameSite != http.SameSiteStrictMode || strings.Contains(link, cookies[0].Value) {
 		t.Fatalf("got %v", cookies)
 	}
 	r.secrets = append(r.secrets, cookies[0].Value)
-	if again := one.redeem(link); len(again) != 0 {
+	if again := subject.redeem(link); len(again) != 0 {
 		t.Errorf("a spent ticket sets %v", again)
 	}
 	cookie := []string{"Cookie", "svc_recording=" + cookies[0].Value}
-	one.expect(200, "GET", "/recording/player", "")
-	one.expect(200, "GET", "/recording/events", "", cookie...)
-	one.expect(404, "GET", "/recording", "", cookie...) // no video
-	one.expect(200, "GET", "/recording/events", "", append(cookie, "Cookie", cookie[1]+"; svc_console=invalid")...)
+	subject.expect(200, "GET", "/recording/player", "")
+	subject.expect(200, "GET", "/recording/events", "", cookie...)
+	subject.expect(404, "GET", "/recording", "", cookie...) // no video
+	subject.expect(200, "GET", "/recording/events", "", append(cookie, "Cookie", cookie[1]+"; svc_console=invalid")...)
 	for _, path := range []string{"", "/files", "/recording/ticket"} {
 		method := http.MethodGet
 		if path == "/recording/ticket" {
 			method = http.MethodPost
 		}
-		one.expect(401, method, path, "", cookie...)
+		subject.expect(401, method, path, "", cookie...)
 	}
 	other.expect(401, "GET", "/recording/events", "", cookie...)
 	other.expect(401, "GET", "/recording", "", cookie...)
@@ -85,9 +85,9 @@ func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 			t.Errorf("the start report contains the recording %+v", reported)
 		}
 	}
-	token, _ := url.ParseQuery(strings.TrimPrefix(one.ticketOf(), "/recording/player?"))
+	token, _ := url.ParseQuery(strings.TrimPrefix(subject.ticketOf(), "/recording/player?"))
 	for _, wrong := range []string{token.Get("t"), "", "x"} { // a ticket is no cookie
-		one.expect(401, "GET", "/recording/events", "", "Cookie", "svc_recording="+wrong)
+		subject.expect(401, "GET", "/recording/events", "", "Cookie", "svc_recording="+wrong)
 	}
 	id := strings.TrimPrefix(other.base, "/sessions/")
 	for _, path := range []string{
@@ -98,7 +98,7 @@ func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.URL.Opaque = strings.TrimSuffix(r.url, "/")[len("http:"):] + one.base + path
+		request.URL.Opaque = strings.TrimSuffix(r.url, "/")[len("http:"):] + subject.base + path
 		request.Header.Set("Cookie", cookie[1])
 		answer, err := http.DefaultTransport.RoundTrip(request)
 		if err != nil {
@@ -110,13 +110,13 @@ func TestRecordingTicket_OpensOneRecordingOnce(t *testing.T) {
 		}
 	}
 	running.redeem(running.ticketOf())
-	one.expect(401, "POST", "/recording/ticket", "")
+	subject.expect(401, "POST", "/recording/ticket", "")
 	for status, session := range map[int]string{404: "0198a5c0-0000-7000-8000-000000000000", 400: "none"} {
 		unknown := filesOf{r, t, "/sessions/" + session, nil}
 		unknown.expect(status, "POST", "/recording/ticket", "", "X-API-Key", workerKey)
 	}
 	filesOf{r, t, "/sessions/none", nil}.expect(400, "GET", "/recording/player", "")
-	answer, text := one.expect(200, "GET", one.ticketOf(), "", "Sec-Fetch-Site", "cross-site")
+	answer, text := subject.expect(200, "GET", subject.ticketOf(), "", "Sec-Fetch-Site", "cross-site")
 	if len(answer.Cookies()) != 1 || answer.Header.Get("Refresh") != "0; url=./player" {
 		t.Errorf("a link from another site: %v %s", answer.Header, text)
 	}

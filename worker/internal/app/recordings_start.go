@@ -23,9 +23,9 @@ func (w *worker) launched(launchID uuid.UUID, request launch.Request, parts laun
 	if !request.CollectLogs && !parts.Any() {
 		return ""
 	}
-	of, ok := (browserFinder{w.launches}).Find(launchID.String())
+	b, ok := (browserFinder{w.launches}).Find(launchID.String())
 	if ok && request.CollectLogs {
-		w.logs.Start(of)
+		w.logs.Start(b)
 	}
 	if !parts.Any() {
 		return ""
@@ -33,11 +33,11 @@ func (w *worker) launched(launchID uuid.UUID, request launch.Request, parts laun
 	if !ok { // the browser has ended
 		return string(recording.StartFailed)
 	}
-	err := w.record(of, parts, request.OrganizationKey)
+	err := w.record(b, parts, request.OrganizationKey)
 	if err == nil {
 		return ""
 	}
-	w.logger.Error("failed to record a session", "sessionId", of.SessionID, "error", err)
+	w.logger.Error("failed to record a session", "sessionId", b.SessionID, "error", err)
 	if errors.Is(err, files.ErrDiskFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return string(recording.DiskFull)
 	}
@@ -45,16 +45,16 @@ func (w *worker) launched(launchID uuid.UUID, request launch.Request, parts laun
 }
 
 // record starts to record a browser. Errors: files.ErrEnded, files.ErrDiskFull, recording.ErrExists.
-func (w *worker) record(of access.Browser, parts launch.Record, key session.OrganizationKey) (err error) {
+func (w *worker) record(b access.Browser, parts launch.Record, key session.OrganizationKey) (err error) {
 	owner, err := w.recordingOwner(key)
 	if err != nil {
 		return err
 	}
-	id, err := uuid.Parse(of.SessionID)
+	id, err := uuid.Parse(b.SessionID)
 	if err != nil {
 		return fmt.Errorf("session id: %w", err)
 	}
-	launchID, err := uuid.Parse(of.LaunchID)
+	launchID, err := uuid.Parse(b.LaunchID)
 	if err != nil {
 		return fmt.Errorf("launch id: %w", err)
 	}
@@ -62,7 +62,7 @@ func (w *worker) record(of access.Browser, parts launch.Record, key session.Orga
 	if !ok {
 		return files.ErrEnded
 	}
-	dir, err := of.Files.Record()
+	dir, err := b.Files.Record()
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return recording.ErrExists
@@ -70,15 +70,15 @@ func (w *worker) record(of access.Browser, parts launch.Record, key session.Orga
 		return err
 	case err == nil:
 		subject := recording.Subject{
-			Session: id, Dir: dir, Owner: owner, Done: of.Done, CheckSpace: func() recording.Reason { return checkSpace(of.Files) },
+			Session: id, Dir: dir, Owner: owner, Done: b.Done, CheckSpace: func() recording.Reason { return checkSpace(b.Files) },
 			Video: parts.Video, Frames: parts.Frames, StartProcess: startEncoder(running.StartEncoder),
 		}
 		if parts.Video || parts.Frames {
-			subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, of, show) }
+			subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, b, show) }
 		}
 		if parts.Events {
-			w.logs.Start(of)
-			subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, of, add) }
+			w.logs.Start(b)
+			subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, b, add) }
 		}
 		err = w.recordings.Start(subject)
 	}
@@ -106,27 +106,27 @@ type recorder struct {
 }
 
 // StartRecording implements fileserver.Recorder.
-func (r recorder) StartRecording(of access.Browser, names []string) (*workerapi.Recording, error) {
+func (r recorder) StartRecording(b access.Browser, names []string) (*workerapi.Recording, error) {
 	parts := launch.NewRecord(names)
 	if err := r.launches.CheckRecord(parts, "record"); err != nil {
 		return nil, err
 	}
-	recorded, err := r.sessionOf(of)
+	recorded, err := r.sessionOf(b)
 	if err != nil {
 		return nil, err
 	}
-	if err := of.Files.CheckSpace(); err != nil {
+	if err := b.Files.CheckSpace(); err != nil {
 		return nil, err
 	}
-	if err := r.record(of, parts, recorded.OrganizationKey); err != nil {
+	if err := r.record(b, parts, recorded.OrganizationKey); err != nil {
 		return nil, err
 	}
 	return r.describe(recorded), nil
 }
 
 // StopRecording implements fileserver.Recorder.
-func (r recorder) StopRecording(ctx context.Context, of access.Browser) (*workerapi.Recording, error) {
-	recorded, err := r.sessionOf(of)
+func (r recorder) StopRecording(ctx context.Context, b access.Browser) (*workerapi.Recording, error) {
+	recorded, err := r.sessionOf(b)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func (r recorder) StopRecording(ctx context.Context, of access.Browser) (*worker
 }
 
 // sessionOf returns the session of a browser. Error: files.ErrEnded.
-func (r recorder) sessionOf(of access.Browser) (session.Session, error) {
-	id, err := uuid.Parse(of.SessionID)
+func (r recorder) sessionOf(b access.Browser) (session.Session, error) {
+	id, err := uuid.Parse(b.SessionID)
 	if err != nil {
 		return session.Session{}, fmt.Errorf("session id: %w", err)
 	}

@@ -156,10 +156,10 @@ func TestRecording_AnswersThatStartFailed(t *testing.T) {
 	}
 	profile := r.cloud.Profile(r.version)
 	s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"record":["video","events"]}}`, profile))
-	check := func(way string, of *workerapi.Recording) {
+	check := func(way string, answer *workerapi.Recording) {
 		t.Helper()
-		if of == nil || of.State != workerapi.RecordingStateFailed || of.Reason == nil || *of.Reason != workerapi.RecordingReasonStartFailed || !of.Video || !of.Events || of.Url != nil {
-			t.Errorf("%s: %+v", way, of)
+		if answer == nil || answer.State != workerapi.RecordingStateFailed || answer.Reason == nil || *answer.Reason != workerapi.RecordingReasonStartFailed || !answer.Video || !answer.Events || answer.Url != nil {
+			t.Errorf("%s: %+v", way, answer)
 		}
 	}
 	check("the launch", s.Recording)

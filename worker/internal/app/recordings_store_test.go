@@ -60,20 +60,20 @@ func TestRecordingStore_ServesRecordings(t *testing.T) {
 	if played := r.play(t, site, s); played.Duration < 1 {
 		t.Errorf("the video has %v s", played.Duration)
 	}
-	one := r.filesOfSession(t, s)
-	r.checkEvents(t, one, site)
-	one.token = nil
-	r.checkStoredAccess(t, one)
+	own := r.filesOfSession(t, s)
+	r.checkEvents(t, own, site)
+	own.token = nil
+	r.checkStoredAccess(t, own)
 
 	same := startTestWorker(t, cloudtest.New(t), stored)
-	r.checkStoredAccess(t, filesOf{same, t, one.base, nil})
+	r.checkStoredAccess(t, filesOf{same, t, own.base, nil})
 	other := startTestWorker(t, cloudtest.New(t), stored, func(c *app.Config) { c.WorkerKey = "another-worker-key" })
 	foreign := startTestWorker(t, cloudtest.New(t), stored, func(c *app.Config) { c.OrganizationKey = strings.ToUpper(cloudtest.Key) })
-	for _, of := range []struct {
+	for _, client := range []struct {
 		worker *testWorker
 		key    string
 	}{{other, "another-worker-key"}, {foreign, workerKey}} {
-		f := filesOf{of.worker, t, one.base, []string{"X-API-Key", of.key}}
+		f := filesOf{client.worker, t, own.base, []string{"X-API-Key", client.key}}
 		f.expect(404, "GET", "/recording", "")
 		f.expect(404, "GET", "/recording/events", "")
 		f.expect(404, "POST", "/recording/ticket", "")
@@ -82,7 +82,7 @@ func TestRecordingStore_ServesRecordings(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start(t)
-	r.checkStoredAccess(t, one)
+	r.checkStoredAccess(t, own)
 }
 
 // checkStoredAccess reads a stored recording with the worker key and with a ticket.

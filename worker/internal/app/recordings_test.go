@@ -165,7 +165,7 @@ func TestRecording_Plays(t *testing.T) {
 			time.Sleep(length) // the duration of the recording
 			turned := time.Since(s.StartedAt)
 			close(site.next)
-			seen := report[observed](t, site)
+			observation := report[observed](t, site)
 			time.Sleep(length)
 			total := time.Since(s.StartedAt)
 			if headless {
@@ -191,14 +191,14 @@ func TestRecording_Plays(t *testing.T) {
 			if !recordingtest.IsRed(before) || !recordingtest.IsBlue(after) {
 				t.Errorf("the colours are %v and %v, want red and blue", before, after)
 			}
-			t.Logf("video %.2f s, session %.2f to %.2f s, %d bytes, %d dropped, page %+v", played.Duration, total.Seconds(), ended.Seconds(), got.Bytes, got.DroppedFrames, seen)
+			t.Logf("video %.2f s, session %.2f to %.2f s, %d bytes, %d dropped, page %+v", played.Duration, total.Seconds(), ended.Seconds(), got.Bytes, got.DroppedFrames, observation)
 			for line := range strings.Lines(r.log.String()) {
 				if strings.Contains(line, "recording ended") && strings.Contains(line, s.Id.String()) {
 					t.Log(strings.TrimSpace(line)) // with the processor time of the encoder
 				}
 			}
-			if seen.Changes > 0 || seen.Visible != "visible" || !seen.Focus {
-				t.Errorf("the page observes %+v", seen)
+			if observation.Changes > 0 || observation.Visible != "visible" || !observation.Focus {
+				t.Errorf("the page observes %+v", observation)
 			}
 			r.checkEvents(t, f, site)
 		})

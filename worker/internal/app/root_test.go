@@ -23,11 +23,11 @@ func TestRoot_ServesLaunchOfToken(t *testing.T) {
 	if socket != *s.WebSocketDebuggerUrl {
 		t.Errorf("got the socket %s, want %s", socket, *s.WebSocketDebuggerUrl)
 	}
-	at, err := url.Parse(socket)
+	address, err := url.Parse(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, guid, _ := strings.Cut(at.Path, "/devtools/browser/")
+	_, guid, _ := strings.Cut(address.Path, "/devtools/browser/")
 	ended := token(*other.ViewUrl)
 	r.session(t, "DELETE", "/sessions/"+other.Id.String(), "")
 	for _, prefix := range []string{"", "/w/worker-1"} {

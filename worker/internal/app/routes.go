@@ -142,9 +142,9 @@ func (w *worker) killLaunch(ctx context.Context, launchID string) error {
 // workerKey returns the worker key. A generated key is printed once for the
 // operator. It is never logged.
 func workerKey(config Config) access.Key {
-	key, made := access.NewKey(config.WorkerKey, config.organizationKey())
-	if made != "" {
-		fmt.Printf("Neither API_KEY nor SVC_KEY is set. Generated worker key, valid until the next start:\n\n  %s\n\n", made)
+	key, newKey := access.NewKey(config.WorkerKey, config.organizationKey())
+	if newKey != "" {
+		fmt.Printf("Neither API_KEY nor SVC_KEY is set. Generated worker key, valid until the next start:\n\n  %s\n\n", newKey)
 	}
 	return key
 }

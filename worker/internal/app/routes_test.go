@@ -27,12 +27,12 @@ func (r *testWorker) viewTicket(t *testing.T, s workerapi.BrowserSession) string
 	if status != 200 {
 		t.Fatalf("view ticket: got %d %s", status, text)
 	}
-	made := decode[workerapi.ViewTicketResponse](t, text).Data
-	if left := time.Until(made.ViewExpiresAt); left > time.Minute || left < 30*time.Second {
+	answer := decode[workerapi.ViewTicketResponse](t, text).Data
+	if left := time.Until(answer.ViewExpiresAt); left > time.Minute || left < 30*time.Second {
 		t.Errorf("the ticket lasts %s, want a minute", left)
 	}
-	r.secrets = append(r.secrets, made.ViewTicket, made.ControlToken)
-	return made.ViewTicket
+	r.secrets = append(r.secrets, answer.ViewTicket, answer.ControlToken)
+	return answer.ViewTicket
 }
 
 // handshake contains the headers of a WebSocket upgrade.
@@ -259,12 +259,12 @@ func TestLaunch_FullMachineRefusesWithoutAskingCloud(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := startTestWorker(t, fake, func(c *app.Config) { c.MaxSessions = 1 })
 	r.launch(t)
-	asked := len(fake.Calls(cloudtest.Authorize))
+	requests := len(fake.Calls(cloudtest.Authorize))
 	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, fake.Profile(r.version)), "X-API-Key", workerKey)
 	if got := decode[failure](t, text); status != 503 || got.Error.Code != "EXTERNAL_SERVICE_ERROR" || len(got.Error.Details) != 1 || got.Error.Details[0].Field != "maxSessions" {
 		t.Errorf("%d %s", status, text)
 	}
-	if len(fake.Calls(cloudtest.Authorize)) != asked {
+	if len(fake.Calls(cloudtest.Authorize)) != requests {
 		t.Error("the cloud got a request")
 	}
 }

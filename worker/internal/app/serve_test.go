@@ -85,7 +85,7 @@ func TestWorkerKey_FallsBackToOrganizationKey(t *testing.T) {
 // TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce is specification 5.4.3.
 func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 	fake := cloudtest.New(t)
-	made := regexp.MustCompile(`wrk_[a-z2-7]+`)
+	keyPattern := regexp.MustCompile(`wrk_[a-z2-7]+`)
 	var keys []string
 	for range 2 {
 		read, write, err := os.Pipe()
@@ -101,7 +101,7 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := made.FindAllString(string(printed), -1)
+		found := keyPattern.FindAllString(string(printed), -1)
 		if len(found) != 1 {
 			t.Fatalf("printed %d keys: %s", len(found), printed)
 		}
@@ -145,7 +145,7 @@ func TestRoutes_ServeExplorerAndDocuments(t *testing.T) {
 func TestShutdown_LeavesNoResources(t *testing.T) {
 	fake := cloudtest.New(t)
 	r := startTestWorker(t, fake)
-	one, two := r.launch(t), r.launch(t)
+	first, second := r.launch(t), r.launch(t)
 	fake.Await(t, 0, 2)
 	if err := r.stop(); err != nil {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestShutdown_LeavesNoResources(t *testing.T) {
 		}
 	}
 	if reserved, running := fake.Slots(); reserved+running > 0 {
-		t.Errorf("the cloud has %d reserved and %d running slots of %s and %s", reserved, running, one.Id, two.Id)
+		t.Errorf("the cloud has %d reserved and %d running slots of %s and %s", reserved, running, first.Id, second.Id)
 	}
 }
 

@@ -88,8 +88,8 @@ func TestWarmPool_UsedWherePossible(t *testing.T) {
 	if diff := cmp.Diff(cold, state.ColdLaunches); diff != "" || state.WarmLaunches != int64(rounds) || state.MemoryBytes == 0 {
 		t.Errorf("pool %+v, cold (-want +got):\n%s", state, diff)
 	}
-	if asked := len(r.cloud.Calls(cloudtest.Authorize)); asked != 1+2*rounds+failedClaims {
-		t.Errorf("the cloud got %d authorize requests for %d launches", asked, 1+2*rounds+failedClaims)
+	if requests := len(r.cloud.Calls(cloudtest.Authorize)); requests != 1+2*rounds+failedClaims {
+		t.Errorf("the cloud got %d authorize requests for %d launches", requests, 1+2*rounds+failedClaims)
 	}
 	for warm, all := range took {
 		slices.Sort(all)

@@ -459,7 +459,7 @@ func TestWebDriver_NoDriverTakesNoSlot(t *testing.T) {
 	status, text := r.newSession(t, nil, "X-API-Key", workerKey)
 	assertError(t, "no chromedriver", status, text, 500, "session not created", fmt.Sprintf("no chromedriver %d", r.version))
 	assertError(t, "the package of chromedriver", status, text, 500, "session not created", "apt-get install chromium-driver")
-	if asked := fake.CallCount(cloudtest.Authorize); asked != 0 {
-		t.Errorf("the cloud was asked %d times", asked)
+	if requests := fake.CallCount(cloudtest.Authorize); requests != 0 {
+		t.Errorf("the cloud was asked %d times", requests)
 	}
 }

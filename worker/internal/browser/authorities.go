@@ -16,7 +16,7 @@ const certDBPath = ".pki/nssdb/cert9.db"
 
 // trustAuthorities writes the certificate authorities of the worker and of the launch for
 // the browser, which has not started yet. The sandbox is nil without isolation.
-func (b *Browser) trustAuthorities(in *sandbox.Sandbox) error {
+func (b *Browser) trustAuthorities(sb *sandbox.Sandbox) error {
 	authorities := slices.Concat(b.l.opts.CACertificates, b.spec.CACertificates)
 	if len(authorities) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (b *Browser) trustAuthorities(in *sandbox.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	home, err := b.openHome(in)
+	home, err := b.openHome(sb)
 	if err != nil {
 		return fmt.Errorf("certificate authorities: %w", err)
 	}
@@ -46,9 +46,9 @@ func (b *Browser) trustAuthorities(in *sandbox.Sandbox) error {
 }
 
 // openHome opens the home directory.
-func (b *Browser) openHome(in *sandbox.Sandbox) (*os.Root, error) {
-	if in != nil && in.Root() != nil {
-		return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d%s", in.Root().Fd(), sandbox.HomeDir))
+func (b *Browser) openHome(sb *sandbox.Sandbox) (*os.Root, error) {
+	if sb != nil && sb.Root() != nil {
+		return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d%s", sb.Root().Fd(), sandbox.HomeDir))
 	}
 	return os.OpenRoot(b.dirs.home)
 }

@@ -77,13 +77,13 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	if b.l.sandboxes != nil {
 		start = b.startInSandbox
 	}
-	made, err := start(ctx, c)
+	child, err := start(ctx, c)
 	if err != nil {
 		return err
 	}
 	b.ExecutedAt = time.Now().UTC()
-	b.proc, b.sandbox, b.stderr, b.stopTail = made.proc, made.sandbox, made.stderr, made.stopTail
-	b.conn = cdp.New(made.toWorker, made.fromWorker)
+	b.proc, b.sandbox, b.stderr, b.stopTail = child.proc, child.sandbox, child.stderr, child.stopTail
+	b.conn = cdp.New(child.toWorker, child.fromWorker)
 	b.conn.OnCall(b.freezer.hold)
 	b.downloads = newDownloads(b)
 	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID), b.killNow)
@@ -112,13 +112,13 @@ func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browse
 
 // startInSandbox makes the process of a prepared sandbox exec the build.
 func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProcess, err error) {
-	made, err := b.l.sandboxes.acquire()
+	child, err := b.l.sandboxes.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			made.discard()
+			child.discard()
 		}
 	}()
 	order := sandbox.Config{
@@ -131,32 +131,32 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	if b.display != nil {
 		order.Display, order.XAuthority = socketPath(b.display.number), b.dirs.xauth
 	}
-	if err := made.sandbox.Setup(ctx, order); err != nil {
+	if err := child.sandbox.Setup(ctx, order); err != nil {
 		return nil, err
 	}
-	if inside := made.sandbox.Proxy(); inside != nil && b.spec.OnProxyListener != nil {
+	if inside := child.sandbox.Proxy(); inside != nil && b.spec.OnProxyListener != nil {
 		b.spec.OnProxyListener(inside)
 	}
-	if err := b.trustAuthorities(made.sandbox); err != nil {
+	if err := b.trustAuthorities(child.sandbox); err != nil {
 		return nil, err
 	}
-	b.dataDir = made.sandbox.Data()
+	b.dataDir = child.sandbox.Data()
 	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
 	starved := func() {
 		b.l.log.Warn("browser reached its memory limit", "launchId", b.LaunchID)
-		made.proc.kill()
+		child.proc.kill()
 	}
-	if err := made.sandbox.Exec(ctx, starved); err != nil {
+	if err := child.sandbox.Exec(ctx, starved); err != nil {
 		return nil, b.startError(err)
 	}
 	if b.display != nil {
-		if err := made.sandbox.AddProcess(b.display.proc.pid()); err != nil {
+		if err := child.sandbox.AddProcess(b.display.proc.pid()); err != nil {
 			return nil, fmt.Errorf("display: %w", err)
 		}
 	}
-	return made, nil
+	return child, nil
 }
 
 // proxyPort returns a proxy's port; 0 without a proxy.

@@ -34,8 +34,8 @@ type Needs struct {
 	PreferShell         bool // if there is one with the same major version
 }
 
-// in reports whether a build has the capabilities.
-func (n Needs) in(b Build) bool {
+// fit reports whether a build has the capabilities.
+func (n Needs) fit(b Build) bool {
 	return (n.Engine == "" || b.Engine == n.Engine) && (b.Headful || !n.Headful) && (b.Extensions || !n.Extensions)
 }
 
@@ -46,7 +46,7 @@ func (n Needs) in(b Build) bool {
 // build listed first. It returns false if no build fits.
 func Choose(builds []Build, major int, needs Needs) (Build, bool) {
 	able := slices.DeleteFunc(slices.Clone(builds), func(b Build) bool {
-		return major != 0 && b.Major != major || !needs.in(b)
+		return major != 0 && b.Major != major || !needs.fit(b)
 	})
 	if len(able) == 0 {
 		return Build{}, false

@@ -84,11 +84,11 @@ func sqliteRow(number int, fields ...sqliteField) []byte {
 }
 
 // appendVarint appends a number of at most 56 bits in SQLite's format.
-func appendVarint(to []byte, n uint64) []byte {
+func appendVarint(buf []byte, n uint64) []byte {
 	for shift := (max(bits.Len64(n), 1) - 1) / 7 * 7; shift > 0; shift -= 7 {
-		to = append(to, byte(n>>shift)|0x80)
+		buf = append(buf, byte(n>>shift)|0x80)
 	}
-	return append(to, byte(n)&0x7f)
+	return append(buf, byte(n)&0x7f)
 }
 
 // sqliteFile returns a database with one table, whose rows are numbered from 1.
@@ -96,9 +96,9 @@ func sqliteFile(table, schema string, rows [][]byte) []byte {
 	header := make([]byte, 100)
 	copy(header, "SQLite format 3\x00")
 	binary.BigEndian.PutUint16(header[16:], sqlitePage)
-	copy(header[18:], []byte{1, 1, 0, 64, 32, 32})                                            // no write-ahead log, no reserved space, constants
-	for at, value := range map[int]uint32{24: 1, 40: 1, 44: 4, 56: 1, 92: 1, 96: 3_040_001} { // counters, format, UTF-8, version
-		binary.BigEndian.PutUint32(header[at:], value)
+	copy(header[18:], []byte{1, 1, 0, 64, 32, 32})                                                // no write-ahead log, no reserved space, constants
+	for offset, value := range map[int]uint32{24: 1, 40: 1, 44: 4, 56: 1, 92: 1, 96: 3_040_001} { // counters, format, UTF-8, version
+		binary.BigEndian.PutUint32(header[offset:], value)
 	}
 	description := sqliteRow(1, sqliteText("table"), sqliteText(table), sqliteText(table), sqliteField{1, []byte{2}}, sqliteText(schema))
 	pages := append([][]byte{sqliteBTree(header, 0, [][]byte{description})}, sqliteTable(rows)...)
@@ -134,12 +134,12 @@ func sqliteTable(rows [][]byte) [][]byte {
 // which last is one more.
 func sqliteBTree(header []byte, last uint32, cells [][]byte) []byte {
 	page := append(header, make([]byte, sqlitePage-len(header))...)
-	at := page[len(header):]
-	pointers := at[8:]
-	at[0] = 13
+	node := page[len(header):]
+	pointers := node[8:]
+	node[0] = 13
 	if last != 0 {
-		at[0], pointers = 5, at[12:]
-		binary.BigEndian.PutUint32(at[8:], last)
+		node[0], pointers = 5, node[12:]
+		binary.BigEndian.PutUint32(node[8:], last)
 	}
 	end := len(page)
 	for i, cell := range cells {
@@ -147,7 +147,7 @@ func sqliteBTree(header []byte, last uint32, cells [][]byte) []byte {
 		copy(page[end:], cell)
 		binary.BigEndian.PutUint16(pointers[2*i:], uint16(end))
 	}
-	binary.BigEndian.PutUint16(at[3:], uint16(len(cells)))
-	binary.BigEndian.PutUint16(at[5:], uint16(end))
+	binary.BigEndian.PutUint16(node[3:], uint16(len(cells)))
+	binary.BigEndian.PutUint16(node[5:], uint16(end))
 	return page
 }

@@ -70,12 +70,12 @@ func observeBrowser(t *testing.T, spec browser.Spec, get func(*testing.T, browse
 	o := newPageRecorder(t)
 	spec.StartURLs = []string{o.URL + "/start"}
 	b := get(t, spec)
-	seen := o.observe(t, b)
-	seen["command line"] = switchesOf(t, b)
+	values := o.observe(t, b)
+	values["command line"] = switchesOf(t, b)
 	if err := b.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return seen
+	return values
 }
 
 // switchesOf returns a browser's command line without its launch id and first URL.

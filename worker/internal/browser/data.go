@@ -21,7 +21,7 @@ type Data interface {
 	// Save reads the directory after the browser has exited with code 0, with its
 	// display still running, and all its processes have ended. It must limit its
 	// own duration.
-	Save(ctx context.Context, from *os.Root) error
+	Save(ctx context.Context, root *os.Root) error
 }
 
 // restore restores the saved data into the data directory.

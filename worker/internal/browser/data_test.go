@@ -37,7 +37,7 @@ func (k *directoryData) Restore(_ context.Context, into *os.Root) error {
 	return copyInto(into, os.DirFS(k.dir))
 }
 
-func (k *directoryData) Save(_ context.Context, from *os.Root) error {
+func (k *directoryData) Save(_ context.Context, root *os.Root) error {
 	k.saved++
 	if k.err != nil {
 		return k.err
@@ -53,18 +53,18 @@ func (k *directoryData) Save(_ context.Context, from *os.Root) error {
 		return err
 	}
 	defer into.Close()
-	return copyInto(into, from.FS())
+	return copyInto(into, root.FS())
 }
 
-func copyInto(into *os.Root, from fs.FS) error {
-	return fs.WalkDir(from, ".", func(path string, e fs.DirEntry, err error) error {
+func copyInto(into *os.Root, source fs.FS) error {
+	return fs.WalkDir(source, ".", func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case e.IsDir():
 			return into.MkdirAll(path, 0o700)
 		case e.Type() == fs.ModeSymlink:
-			target, err := fs.ReadLink(from, path)
+			target, err := fs.ReadLink(source, path)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func copyInto(into *os.Root, from fs.FS) error {
 		case !e.Type().IsRegular():
 			return nil
 		}
-		raw, err := fs.ReadFile(from, path)
+		raw, err := fs.ReadFile(source, path)
 		if err != nil {
 			return err
 		}
@@ -98,9 +98,9 @@ func (c client) openLoaded(t *testing.T, url string) (session string) {
 	t.Helper()
 	session = c.open(t, url)
 	eventually(t, 5*time.Second, "the page", func() bool {
-		var at string
-		c.eval(t, session, `location.href + document.readyState`, &at)
-		return at == url+"complete"
+		var location string
+		c.eval(t, session, `location.href + document.readyState`, &location)
+		return location == url+"complete"
 	})
 	return session
 }

@@ -37,11 +37,11 @@ func (s *failingListener) Accept() (net.Conn, error) {
 
 // startDebugPort starts a debugging port in front of a server that counts its
 // requests. It accepts the given users or, without any, the current one.
-func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *atomic.Int64) {
+func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, requests *atomic.Int64) {
 	t.Helper()
-	asked = &atomic.Int64{}
+	requests = &atomic.Int64{}
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		if r.Header.Get("Upgrade") == "" {
 			_, _ = io.WriteString(w, r.Method+" "+r.Host+" "+r.RequestURI)
 			return
@@ -69,7 +69,7 @@ func startDebugPort(t *testing.T, users ...int) (d *debugPortListener, asked *at
 	d = newDebugPortListener(&failingListener{listener, 2}, users, dial, nil, slog.New(slog.DiscardHandler))
 	d.serve()
 	t.Cleanup(d.close)
-	return d, asked
+	return d, requests
 }
 
 func TestDebugPort_ReportsItsClients(t *testing.T) {
@@ -139,10 +139,10 @@ func send(t *testing.T, conn net.Conn, r *bufio.Reader, head string) (status int
 const handshake = "GET /devtools/browser/x HTTP/1.1\nHost: 127.0.0.1:1\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 
 func TestDebugPort_AcceptsAfterLackOfDescriptors(t *testing.T) {
-	d, asked := startDebugPort(t) // its listener fails twice
+	d, requests := startDebugPort(t) // its listener fails twice
 	conn, r := dialDebugPort(t, d)
-	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK || asked.Load() != 1 {
-		t.Errorf("answered %d, %d requests", status, asked.Load())
+	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK || requests.Load() != 1 {
+		t.Errorf("answered %d, %d requests", status, requests.Load())
 	}
 }
 
@@ -169,7 +169,7 @@ func TestDebugPort_PassesRequestsWithoutOrigin(t *testing.T) {
 }
 
 func TestDebugPort_RefusesOrigin(t *testing.T) {
-	d, asked := startDebugPort(t)
+	d, requests := startDebugPort(t)
 	for name, head := range map[string]string{
 		"a WebSocket of its own origin": handshake + "\nOrigin: http://127.0.0.1:1",
 		"a WebSocket of another":        handshake + "\norigin: https://evil.example",
@@ -182,32 +182,32 @@ func TestDebugPort_RefusesOrigin(t *testing.T) {
 			t.Errorf("%s: answered %d %q", name, status, body)
 		}
 	}
-	if asked.Load() > 0 {
-		t.Errorf("%d requests reached the browser", asked.Load())
+	if requests.Load() > 0 {
+		t.Errorf("%d requests reached the browser", requests.Load())
 	}
 	conn, r := dialDebugPort(t, d)
 	if status, _ := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusOK {
 		t.Errorf("a request without one: answered %d", status)
 	}
-	if status, _ := send(t, conn, r, handshake+"\nOrigin: http://127.0.0.1:1"); status != http.StatusForbidden || asked.Load() != 1 {
-		t.Errorf("a later request on a connection: answered %d, %d requests", status, asked.Load())
+	if status, _ := send(t, conn, r, handshake+"\nOrigin: http://127.0.0.1:1"); status != http.StatusForbidden || requests.Load() != 1 {
+		t.Errorf("a later request on a connection: answered %d, %d requests", status, requests.Load())
 	}
 }
 
 func TestDebugPort_RefusesUnknownPeer(t *testing.T) {
-	d, asked := startDebugPort(t)
+	d, requests := startDebugPort(t)
 	d.userOf = func(net.Conn) (int, error) { return -1, errors.New("not in the table") }
 	conn, r := dialDebugPort(t, d)
-	if status, body := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusForbidden || !strings.Contains(body, "DEBUG_PORT_USERS") || asked.Load() > 0 {
-		t.Errorf("answered %d %q, %d requests", status, body, asked.Load())
+	if status, body := send(t, conn, r, "GET /json/version HTTP/1.1\nHost: 127.0.0.1:1"); status != http.StatusForbidden || !strings.Contains(body, "DEBUG_PORT_USERS") || requests.Load() > 0 {
+		t.Errorf("answered %d %q, %d requests", status, body, requests.Load())
 	}
 }
 
 func TestDebugPort_RefusesOtherUsers(t *testing.T) {
-	d, asked := startDebugPort(t, os.Geteuid()+1)
+	d, requests := startDebugPort(t, os.Geteuid()+1)
 	conn, r := dialDebugPort(t, d)
-	if status, _ := send(t, conn, r, handshake); status != http.StatusForbidden || asked.Load() > 0 {
-		t.Errorf("answered %d, %d requests", status, asked.Load())
+	if status, _ := send(t, conn, r, handshake); status != http.StatusForbidden || requests.Load() > 0 {
+		t.Errorf("answered %d, %d requests", status, requests.Load())
 	}
 }
 

@@ -131,11 +131,11 @@ func (b *Browser) captureDownloads(contexts ...string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), captureTimeout)
 	defer cancel()
-	for _, one := range contexts {
-		d.remember(one, true)
-		err := b.conn.Call(ctx, "", "Browser.setDownloadBehavior", d.behavior(one), nil)
-		if _, refused := errors.AsType[*cdp.Error](err); refused && one != "" { // the context has ended
-			d.remember(one, false)
+	for _, contextID := range contexts {
+		d.remember(contextID, true)
+		err := b.conn.Call(ctx, "", "Browser.setDownloadBehavior", d.behavior(contextID), nil)
+		if _, refused := errors.AsType[*cdp.Error](err); refused && contextID != "" { // the context has ended
+			d.remember(contextID, false)
 		} else if err != nil && !errors.Is(err, cdp.ErrClosed) {
 			b.l.log.Warn("failed to capture downloads", "launchId", b.LaunchID, "error", err)
 		}
@@ -161,10 +161,10 @@ func (d *downloads) remember(browserContext string, known bool) {
 func (d *downloads) cancel(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), captureTimeout)
 	defer cancel()
-	for _, one := range d.known() {
+	for _, contextID := range d.known() {
 		params := object{"guid": id}
-		if one != "" {
-			params["browserContextId"] = one
+		if contextID != "" {
+			params["browserContextId"] = contextID
 		}
 		if d.b.conn.Call(ctx, "", "Browser.cancelDownload", params, nil) == nil {
 			return
@@ -237,17 +237,17 @@ func (d *downloads) record(event cdp.Event) {
 		d.b.l.log.Error("failed to decode download event", "launchId", d.b.LaunchID, "error", err)
 		return
 	}
-	to := d.b.files
+	launch := d.b.files
 	switch {
 	case event.Method == "Browser.downloadWillBegin":
-		to.Began(e.GUID, e.URL, e.SuggestedFilename)
+		launch.Began(e.GUID, e.URL, e.SuggestedFilename)
 		return
 	case e.State == "completed":
-		to.Completed(e.GUID, e.FilePath)
+		launch.Completed(e.GUID, e.FilePath)
 	case e.State == "canceled":
-		to.Stopped(e.GUID)
+		launch.Stopped(e.GUID)
 	default:
-		to.Progressed(e.GUID, int64(e.ReceivedBytes), int64(e.TotalBytes))
+		launch.Progressed(e.GUID, int64(e.ReceivedBytes), int64(e.TotalBytes))
 	}
 	select {
 	case d.progressed <- struct{}{}:

@@ -77,8 +77,8 @@ func (h blockingLog) Handle(_ context.Context, r slog.Record) error {
 }
 
 // answer answers the calls of the worker.
-func (f *downloadsFixture) answer(in io.Reader) {
-	for r := bufio.NewReader(in); ; {
+func (f *downloadsFixture) answer(calls io.Reader) {
+	for r := bufio.NewReader(calls); ; {
 		raw, err := r.ReadBytes(0)
 		if err != nil {
 			return

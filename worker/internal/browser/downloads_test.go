@@ -85,12 +85,12 @@ func TestDownloads_AreCaptured(t *testing.T) {
 			}
 			for i, behavior := range []string{"allow", "allowAndName", "default"} {
 				c := dial(t, b)
-				begun := c.Subscribe(10, "Browser.downloadWillBegin")
+				starts := c.Subscribe(10, "Browser.downloadWillBegin")
 				c.call(t, "", "Browser.setDownloadBehavior", map[string]any{"behavior": behavior, "downloadPath": "/no/such/path", "eventsEnabled": true})
 				c.download(t, c.visit(t, site), site+"/2000/"+behavior)
 				got := awaitFile(t, b, behavior, files.Complete)
 				var event struct{ GUID string }
-				unmarshal(t, (<-begun.Events()).Params, &event)
+				unmarshal(t, (<-starts.Events()).Params, &event)
 				if event.GUID != got.ID || got.Size != 2000 {
 					t.Errorf("%s: the client's guid is %s, the file is %+v", behavior, event.GUID, got)
 				}
@@ -105,10 +105,10 @@ func TestDownloads_AreCaptured(t *testing.T) {
 					t.Errorf("Chromium's own settings stored %s as %s", after, got.Stored)
 				}
 			}
-			var made struct{ BrowserContextID, TargetID string }
-			unmarshal(t, first.call(t, "", "Target.createBrowserContext", nil), &made)
-			unmarshal(t, first.call(t, "", "Target.createTarget", map[string]any{"url": site, "browserContextId": made.BrowserContextID}), &made)
-			first.download(t, first.attach(t, made.TargetID), site+"/5000/in a context")
+			var target struct{ BrowserContextID, TargetID string }
+			unmarshal(t, first.call(t, "", "Target.createBrowserContext", nil), &target)
+			unmarshal(t, first.call(t, "", "Target.createTarget", map[string]any{"url": site, "browserContextId": target.BrowserContextID}), &target)
+			first.download(t, first.attach(t, target.TargetID), site+"/5000/in a context")
 			awaitFile(t, b, "in a context", files.Complete)
 		})
 	}

@@ -41,7 +41,7 @@ func (l *Launcher) SupportsDrivers() bool { return l.report.On(sandbox.NetworkNa
 // browser's debugging server.
 type Driver struct {
 	b      *Browser
-	made   *browserProcess
+	child  *browserProcess
 	egress bool // it also reaches what the browser reaches, through the same proxy
 	done   chan struct{}
 }
@@ -104,26 +104,26 @@ func (b *Browser) startDriver(ctx context.Context, egress bool, config sandbox.C
 	go d.run()
 	if err := d.awaitReady(ctx); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("start %s: %w; last output:\n%s", config.Program, err, d.made.stderr.lastLines(10))
+		return nil, fmt.Errorf("start %s: %w; last output:\n%s", config.Program, err, d.child.stderr.lastLines(10))
 	}
 	return d, nil
 }
 
 func (b *Browser) startDriverProcess(ctx context.Context, config sandbox.Config) (*Driver, error) {
-	made, err := b.l.sandboxes.acquire()
+	child, err := b.l.sandboxes.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer b.l.sandboxes.refill()
 	config.UID, config.Proxy, config.Dir, config.Writable = b.uid, proxyPort("//"+DriverBrowser), b.dirs.home, b.dirs.writable()
-	if err = made.sandbox.Setup(ctx, config); err == nil {
-		err = made.sandbox.Exec(ctx, made.proc.kill)
+	if err = child.sandbox.Setup(ctx, config); err == nil {
+		err = child.sandbox.Exec(ctx, child.proc.kill)
 	}
 	if err != nil {
-		made.discard()
+		child.discard()
 		return nil, err
 	}
-	return &Driver{b: b, made: made, done: make(chan struct{})}, nil
+	return &Driver{b: b, child: child, done: make(chan struct{})}, nil
 }
 
 // run connects the server with the browser until either has ended. The worker handles
@@ -131,7 +131,7 @@ func (b *Browser) startDriverProcess(ctx context.Context, config sandbox.Config)
 func (d *Driver) run() {
 	defer d.b.drivers.work.Done()
 	defer close(d.done)
-	listener := d.made.sandbox.Proxy()
+	listener := d.child.sandbox.Proxy()
 	if d.egress {
 		listener = newEgressListener(listener, d.b)
 	}
@@ -139,12 +139,12 @@ func (d *Driver) run() {
 	port.userOf = nil
 	port.serve()
 	select {
-	case <-d.made.proc.died:
+	case <-d.child.proc.died:
 	case <-d.b.drivers.ctx.Done():
 	}
 	port.close()
-	d.made.sandbox.Kill()
-	d.made.discard()
+	d.child.sandbox.Kill()
+	d.child.discard()
 }
 
 // awaitReady waits until the server accepts connections.
@@ -159,7 +159,7 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.made.proc.died:
+		case <-d.child.proc.died:
 			return errors.New("it has exited")
 		case <-ctx.Done():
 			return ctx.Err()
@@ -169,7 +169,7 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 
 func (d *Driver) hasExited() bool {
 	select {
-	case <-d.made.proc.died:
+	case <-d.child.proc.died:
 		return true
 	default:
 		return false
@@ -177,13 +177,15 @@ func (d *Driver) hasExited() bool {
 }
 
 // Dial connects to the server.
-func (d *Driver) Dial(context.Context) (net.Conn, error) { return d.made.sandbox.Dial(driverPort, nil) }
+func (d *Driver) Dial(context.Context) (net.Conn, error) {
+	return d.child.sandbox.Dial(driverPort, nil)
+}
 
 // Done is closed when the server has ended.
 func (d *Driver) Done() <-chan struct{} { return d.done }
 
 // Close ends the server and waits for it. The browser continues to run.
 func (d *Driver) Close() {
-	d.made.proc.kill()
+	d.child.proc.kill()
 	<-d.done
 }

@@ -22,7 +22,7 @@ func TestEmulator_GrantBlocksNoClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, toBrowser, err := os.Pipe()
+	fromWorker, toBrowser, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +31,10 @@ func TestEmulator_GrantBlocksNoClient(t *testing.T) {
 	defer func() {
 		conn.Close()
 		e.wait()
-		in.Close()
+		fromWorker.Close()
 		out.Close()
 	}()
-	requests := bufio.NewReader(in)
+	requests := bufio.NewReader(fromWorker)
 	await := func(method string) (id int64) {
 		t.Helper()
 		raw, err := requests.ReadBytes(0)

@@ -229,9 +229,9 @@ func (e *Encoder) CPU() time.Duration {
 }
 
 // add moves an encoder into the control group of a browser, unless that has ended.
-func (g *encoderGroup) add(e *Encoder, of *sandbox.Sandbox) error {
+func (g *encoderGroup) add(e *Encoder, sb *sandbox.Sandbox) error {
 	g.mu.Lock()
-	if g.ended || of == nil {
+	if g.ended || sb == nil {
 		g.mu.Unlock()
 		return nil
 	}
@@ -242,7 +242,7 @@ func (g *encoderGroup) add(e *Encoder, of *sandbox.Sandbox) error {
 	g.changing.Add(1)
 	g.mu.Unlock()
 	defer g.changing.Done()
-	return e.proc.moveTo(of)
+	return e.proc.moveTo(sb)
 }
 
 func (g *encoderGroup) remove(e *Encoder) {

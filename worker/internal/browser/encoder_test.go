@@ -22,8 +22,8 @@ import (
 // encoding is a shell script in the place of an encoder.
 type encoding struct {
 	*browser.Encoder
-	in  *os.File
-	out string // path
+	input *os.File
+	out   string // path
 }
 
 // startEncoding starts a script, as the encoder of a browser unless that is nil.
@@ -42,7 +42,7 @@ func (r *fixture) startEncoding(t *testing.T, b *browser.Browser, script string,
 	}
 	defer read.Close()
 	t.Cleanup(func() { write.Close() })
-	e.in = write
+	e.input = write
 	c := browser.EncoderCommand{Program: "/bin/bash", Args: []string{"-c", script}, In: read, Out: out}
 	for _, apply := range change {
 		apply(&c)
@@ -60,7 +60,7 @@ func (r *fixture) startEncoding(t *testing.T, b *browser.Browser, script string,
 // finish ends the input and returns the output.
 func (e *encoding) finish(t *testing.T) string {
 	t.Helper()
-	e.in.Close()
+	e.input.Close()
 	<-e.Done()
 	text, err := os.ReadFile(e.out)
 	if err != nil {
@@ -99,7 +99,7 @@ cat <&3 >&5`, secret, filepath.Join(dir, "written"), os.Getpid(), port)
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := tc.newFixture(t).startEncoding(t, nil, script)
-			if _, err := io.WriteString(e.in, "pictures"); err != nil {
+			if _, err := io.WriteString(e.input, "pictures"); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.Split(e.finish(t), "\n")
@@ -156,7 +156,7 @@ func TestStartEncoder_SharesControlGroupUntilEnd(t *testing.T) {
 	if encoder := cgroups(t, pids[0]); encoder == launch {
 		t.Errorf("the encoder is in the removed control group %s", encoder)
 	}
-	if _, err := io.WriteString(e.in, "the last picture"); err != nil {
+	if _, err := io.WriteString(e.input, "the last picture"); err != nil {
 		t.Fatal(err)
 	}
 	got := e.finish(t)

@@ -31,17 +31,17 @@ func (e *ExtensionError) Error() string {
 }
 
 // dir returns the directory of an extension as the browser sees it.
-func (e Extension) dir(at paths) string { return filepath.Join(at.extensions, e.ChromiumID) }
+func (e Extension) dir(layout paths) string { return filepath.Join(layout.extensions, e.ChromiumID) }
 
 // extensionFlags load the extensions for this start only: an extension that is loaded
 // over the protocol would become part of the data.
-func extensionFlags(s *Spec, at paths) []string {
+func extensionFlags(s *Spec, layout paths) []string {
 	if len(s.Extensions) == 0 {
 		return nil
 	}
 	dirs := make([]string, 0, len(s.Extensions))
 	for _, e := range s.Extensions {
-		dirs = append(dirs, e.dir(at))
+		dirs = append(dirs, e.dir(layout))
 	}
 	return []string{"--load-extension=" + strings.Join(dirs, ",")}
 }
@@ -51,12 +51,12 @@ func (b *Browser) extensionDirs() []sandbox.Mount {
 	private := b.l.hasPrivateFiles()
 	mounts := make([]sandbox.Mount, 0, len(b.spec.Extensions))
 	for _, e := range b.spec.Extensions {
-		shown := e.dir(b.paths())
-		from := shown
+		mountPoint := e.dir(b.paths())
+		source := mountPoint
 		if private {
-			from = e.Dir
+			source = e.Dir
 		}
-		mounts = append(mounts, sandbox.Mount{From: from, To: shown})
+		mounts = append(mounts, sandbox.Mount{From: source, To: mountPoint})
 	}
 	return mounts
 }
@@ -106,11 +106,11 @@ func (b *Browser) checkExtensions(ctx context.Context) error {
 		return err
 	}
 	for i, e := range b.spec.Extensions {
-		at := slices.IndexFunc(loaded.Extensions, func(l loadedExtension) bool { return l.ID == e.ChromiumID })
+		index := slices.IndexFunc(loaded.Extensions, func(l loadedExtension) bool { return l.ID == e.ChromiumID })
 		switch {
-		case at < 0:
+		case index < 0:
 			return &ExtensionError{Index: i, Reason: b.extensionProblem(ctx, e)}
-		case !loaded.Extensions[at].Enabled:
+		case !loaded.Extensions[index].Enabled:
 			return &ExtensionError{Index: i, Reason: "it is disabled"}
 		}
 	}

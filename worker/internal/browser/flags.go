@@ -92,21 +92,21 @@ type command struct {
 	env  []string
 }
 
-func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
+func buildCommand(s *Spec, layout paths, disp *display, noSandbox bool) command {
 	args := append([]string{
 		"--remote-debugging-pipe",
 		"--remote-debugging-port=" + strconv.Itoa(s.DebugPort),
 		"--remote-debugging-address=127.0.0.1",
-		"--user-data-dir=" + at.data,
-		markerSwitch + at.root,
+		"--user-data-dir=" + layout.data,
+		markerSwitch + layout.root,
 	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
-	args = append(args, extensionFlags(s, at)...)
+	args = append(args, extensionFlags(s, layout)...)
 	if noSandbox {
 		args = append(args, "--no-sandbox")
 	}
-	if at.smallSharedMemory {
+	if layout.smallSharedMemory {
 		args = append(args, "--disable-dev-shm-usage")
 	}
 	if s.gpuIsThread() {
@@ -120,7 +120,7 @@ func buildCommand(s *Spec, at paths, disp *display, noSandbox bool) command {
 	} else {
 		args = append(args, firstURL(s))
 	}
-	return command{args: args, env: buildEnv(s, at, disp)}
+	return command{args: args, env: buildEnv(s, layout, disp)}
 }
 
 func windowFlags(s *Spec) []string {
@@ -189,24 +189,24 @@ func firstURL(s *Spec) string {
 
 // buildEnv returns the browser's environment, which inherits nothing from the
 // worker's.
-func buildEnv(s *Spec, at paths, disp *display) []string {
-	env := append(baseEnv(at),
-		"XDG_CONFIG_HOME="+at.home+"/.config",
-		"XDG_CACHE_HOME="+at.home+"/.cache",
-		"XDG_DATA_HOME="+at.home+"/.local/share",
-		"XDG_RUNTIME_DIR="+at.runtime,
+func buildEnv(s *Spec, layout paths, disp *display) []string {
+	env := append(baseEnv(layout),
+		"XDG_CONFIG_HOME="+layout.home+"/.config",
+		"XDG_CACHE_HOME="+layout.home+"/.cache",
+		"XDG_DATA_HOME="+layout.home+"/.local/share",
+		"XDG_RUNTIME_DIR="+layout.runtime,
 		"DBUS_SESSION_BUS_ADDRESS=disabled:",
 	)
 	if s.gpuIsThread() {
 		env = append(env, vulkanDriver(s.Build))
 	}
 	if disp != nil {
-		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+at.xauth)
+		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+layout.xauth)
 	}
 	if s.Locale != "" {
 		env = append(env, "LANGUAGE="+strings.ReplaceAll(s.Locale, "-", "_"))
 	}
-	if s.TimezoneID != "" && !at.ownTimezone {
+	if s.TimezoneID != "" && !layout.ownTimezone {
 		env = append(env, "TZ="+s.TimezoneID)
 	}
 	return env
@@ -221,13 +221,13 @@ func vulkanDriver(b Build) string {
 
 // baseEnv returns the environment shared with the display. The marker identifies
 // the launch's processes in a sweep.
-func baseEnv(at paths) []string {
+func baseEnv(layout paths) []string {
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"LANG=C.UTF-8",
-		"HOME=" + at.home,
-		"TMPDIR=" + at.tmp,
-		markerName + "=" + at.root,
+		"HOME=" + layout.home,
+		"TMPDIR=" + layout.tmp,
+		markerName + "=" + layout.root,
 	}
 }
 

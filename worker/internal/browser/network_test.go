@@ -56,9 +56,9 @@ func TestIdleBrowser_SendsNoRequests(t *testing.T) {
 
 func TestProxy_CarriesAllTraffic(t *testing.T) {
 	r := newFixture(t)
-	seen := make(chan string, 100)
+	requests := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		seen <- req.Method + " " + req.RequestURI
+		requests <- req.Method + " " + req.RequestURI
 		if req.Method == http.MethodConnect {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -89,8 +89,8 @@ func TestProxy_CarriesAllTraffic(t *testing.T) {
 				c.eval(t, page, `location.host + " " + document.readyState`, &state)
 				return state == "page.invalid complete"
 			})
-			for len(seen) > 0 {
-				<-seen
+			for len(requests) > 0 {
+				<-requests
 			}
 			for kind, expression := range requestScripts {
 				for scheme, want := range map[string]string{"http": "GET http://127.0.0.1:8107/" + url.PathEscape(kind), "https": "CONNECT 127.0.0.1:8107"} {
@@ -100,7 +100,7 @@ func TestProxy_CarriesAllTraffic(t *testing.T) {
 					c.eval(t, page, fmt.Sprintf(expression, scheme+"://127.0.0.1:8107/"+url.PathEscape(kind)), nil)
 					for found := ""; found != want; {
 						select {
-						case found = <-seen:
+						case found = <-requests:
 						case <-time.After(5 * time.Second):
 							t.Fatalf("a %s request over %s did not go through the proxy", kind, scheme)
 						}

@@ -45,11 +45,11 @@ func (b *Browser) attachToPages(ctx context.Context) (sessions []string, err err
 		return nil, err
 	}
 	for _, id := range pages {
-		var in struct{ SessionID string }
-		if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": id, "flatten": true}, &in); err != nil {
+		var attachment struct{ SessionID string }
+		if err := b.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": id, "flatten": true}, &attachment); err != nil {
 			return sessions, err
 		}
-		sessions = append(sessions, in.SessionID)
+		sessions = append(sessions, attachment.SessionID)
 	}
 	return sessions, nil
 }

@@ -110,13 +110,13 @@ func (p *process) kill() {
 }
 
 // moveTo moves the process into the control group of a sandbox, unless it has died.
-func (p *process) moveTo(to *sandbox.Sandbox) error {
+func (p *process) moveTo(sb *sandbox.Sandbox) error {
 	p.mu.Lock() // until then the pid belongs to no other process
 	defer p.mu.Unlock()
 	if p.reaped {
 		return nil
 	}
-	if err := to.AddProcess(p.pid()); err != nil && !errors.Is(err, unix.ESRCH) { // it is dying
+	if err := sb.AddProcess(p.pid()); err != nil && !errors.Is(err, unix.ESRCH) { // it is dying
 		return err
 	}
 	return nil

@@ -20,13 +20,13 @@ import (
 type pageRecorder struct {
 	*httptest.Server
 
-	mu   sync.Mutex
-	seen map[string]any
+	mu           sync.Mutex
+	observations map[string]any
 }
 
 func newPageRecorder(t *testing.T) *pageRecorder {
 	t.Helper()
-	o := &pageRecorder{seen: map[string]any{}}
+	o := &pageRecorder{observations: map[string]any{}}
 	o.Server = httptest.NewServer(http.HandlerFunc(o.serve))
 	t.Cleanup(o.Close)
 	return o
@@ -70,11 +70,11 @@ func headers(req *http.Request) map[string]string {
 	return found
 }
 
-func (o *pageRecorder) record(what string, seen any) {
+func (o *pageRecorder) record(what string, value any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, again := o.seen[what]; !again {
-		o.seen[what] = seen
+	if _, again := o.observations[what]; !again {
+		o.observations[what] = value
 	}
 }
 
@@ -90,7 +90,7 @@ func (o *pageRecorder) await(t *testing.T, names ...string) {
 	eventually(t, 40*time.Second, "all reports", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return o.seen[name+" reports with"] != nil })
+		missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return o.observations[name+" reports with"] != nil })
 		return len(missing) == 0
 	})
 }
@@ -168,5 +168,5 @@ func (o *pageRecorder) observe(t *testing.T, b *browser.Browser) map[string]any 
 	o.await(t, "popup")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.seen)
+	return maps.Clone(o.observations)
 }

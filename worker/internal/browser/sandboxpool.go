@@ -68,19 +68,19 @@ func (r *sandboxPool) create() (*browserProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
+	child, err := startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
 		return r.starter.start(sb.Command(read, write, stderr), -1)
 	})
 	if err != nil {
 		sb.Close()
 		return nil, err
 	}
-	made.sandbox = sb
-	if err := sb.ProcessStarted(made.proc.pid()); err != nil {
-		made.discard()
+	child.sandbox = sb
+	if err := sb.ProcessStarted(child.proc.pid()); err != nil {
+		child.discard()
 		return nil, err
 	}
-	return made, nil
+	return child, nil
 }
 
 // refill prepares a sandbox for the next launch in the background.

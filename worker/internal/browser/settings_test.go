@@ -144,11 +144,11 @@ func TestSettings_ApplyBeforeFirstScript(t *testing.T) {
 			if diff := cmp.Diff(wantPhone, c.observe(t, page)); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
 			}
-			var at []float64
+			var position []float64
 			const locate = `new Promise((ok, no) => navigator.geolocation.getCurrentPosition(
 				p => ok([p.coords.latitude, p.coords.longitude, p.coords.accuracy]), no))`
-			c.eval(t, page, locate, &at)
-			if diff := cmp.Diff([]float64{48.5, 2.25, 10}, at); diff != "" {
+			c.eval(t, page, locate, &position)
+			if diff := cmp.Diff([]float64{48.5, 2.25, 10}, position); diff != "" {
 				t.Errorf("position (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(wantPhone, c.observe(t, c.popup(t, page, site.URL+"/popup"))); diff != "" {

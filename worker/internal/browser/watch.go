@@ -24,13 +24,13 @@ func (b *Browser) awaitExit() {
 	defer ticker.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // cancels the pending call
-	answers, asked, missed := make(chan error, 1), false, 0
+	answers, pending, missed := make(chan error, 1), false, 0
 	for {
 		select {
 		case <-b.proc.died:
 			return
 		case err := <-answers:
-			asked, missed = false, missed+1
+			pending, missed = false, missed+1
 			if err == nil {
 				missed = 0
 			}
@@ -41,7 +41,7 @@ func (b *Browser) awaitExit() {
 			missed = 0
 			continue
 		}
-		if asked {
+		if pending {
 			missed++
 		}
 		if missed >= maxMissedAnswers {
@@ -51,8 +51,8 @@ func (b *Browser) awaitExit() {
 			<-b.proc.died
 			return
 		}
-		if !asked {
-			asked = true
+		if !pending {
+			pending = true
 			go func() { answers <- b.conn.Probe(ctx) }()
 		}
 	}

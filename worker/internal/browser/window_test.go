@@ -25,14 +25,14 @@ func TestWindow_OpensWithoutWarningBar(t *testing.T) {
 			return px
 		}
 		second := c.open(t, "about:blank")
-		var one, two int
+		var firstHeight, secondHeight int
 		eventually(t, 10*time.Second, "two tabs with a stable height", func() bool {
-			before, beside := one, two
-			one, two = height(first), height(second)
-			return one > 0 && two > 0 && one == before && two == beside
+			before, beside := firstHeight, secondHeight
+			firstHeight, secondHeight = height(first), height(second)
+			return firstHeight > 0 && secondHeight > 0 && firstHeight == before && secondHeight == beside
 		})
-		if one != two {
-			t.Errorf("%s: the first tab is %d px high, the second %d", build.Version, one, two)
+		if firstHeight != secondHeight {
+			t.Errorf("%s: the first tab is %d px high, the second %d", build.Version, firstHeight, secondHeight)
 		}
 	}
 }
