@@ -129,7 +129,7 @@ func (h *testEnvironment) startWorker(ctx context.Context, organizationKey, work
 		"DATA_DIR="+filepath.Join(h.data, "worker"), "PUBLIC_URL="+h.workerProxy.url, "SVC_CLOUD_URL="+h.cloudProxy.url,
 		"SVC_KEY="+organizationKey, "API_KEY="+workerKey, "WARM_POOL=1", "MAX_SESSIONS=16",
 		"ALLOWED_HOSTS=127.0.0.0/8,[::1]", // the pages and proxies of the examples
-		"MAX_USAGE_PERCENT=0"))           // other load on this machine must not affect the result
+		"MAX_USAGE_PERCENT=0"))            // other load on this machine must not affect the result
 	return err
 }
 

@@ -23,4 +23,6 @@ func (h *testEnvironment) publishPlaywright() error {
 	return os.Symlink(module, filepath.Join(h.playwrightDir(), manifest.Version))
 }
 
-func (h *testEnvironment) playwrightDir() string { return filepath.Join(h.data, "worker", "playwright") }
+func (h *testEnvironment) playwrightDir() string {
+	return filepath.Join(h.data, "worker", "playwright")
+}
