@@ -21,11 +21,13 @@ const (
 	wsTokenWay    = "ws ?ct="
 	wsBearerWay   = "ws Bearer"
 	launchWay     = "launch"
+	playwrightWay = "playwright"
+	playwrightID  = "playwright behind `/w/ID`"
 	webDriverWay  = "wd/hub"
 	mcpWay        = "mcp"
 )
 
-// wayEndpoint returns the endpoint of a way. {host} is the worker's host and port,
+// wayEndpoint returns the endpoint of a way. {host} is the worker's host and port, {id} is its WORKER_ID,
 // {socket} is webSocketDebuggerUrl, {token} is the control token and {key} is the
 // organization key.
 func wayEndpoint(way string) string {
@@ -42,6 +44,10 @@ func wayEndpoint(way string) string {
 		return "ws://{host}"
 	case launchWay:
 		return "ws://{host}/launch?token={key}&headless=true&timeout=120000"
+	case playwrightWay:
+		return "ws://{host}/playwright?token={key}&headless=true"
+	case playwrightID:
+		return "ws://{host}/w/{id}/playwright?token={key}&headless=true"
 	case webDriverWay:
 		return "http://user:{key}@{host}/wd/hub"
 	case mcpWay:
@@ -87,13 +93,13 @@ func clientsIn(goClient string) []clientIn {
 		return []string{filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/visit.py", name}
 	}
 	http := []string{httpTokenWay, httpUserWay, httpBearerWay, httpHeaderWay}
-	ws := []string{wsTokenWay, wsBearerWay}
+	ws, own := []string{wsTokenWay, wsBearerWay}, []string{playwrightWay, playwrightID}
 	const noHTTP = "it asks for a WebSocket URL"
 	const noHeaders = "it sends no headers"
 	return []clientIn{
-		{name: "Playwright (Node.js)", command: script("playwright"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay}),
-			quick: []string{httpBearerWay, httpTokenWay}},
-		{name: "Playwright (Python)", command: python("playwright"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay})},
+		{name: "Playwright (Node.js)", command: script("playwright"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay}, own),
+			quick: []string{httpBearerWay, httpTokenWay, playwrightID}},
+		{name: "Playwright (Python)", command: python("playwright"), ways: slices.Concat([]string{socketWay}, http, ws, []string{launchWay}, own)},
 		{name: "puppeteer", command: script("puppeteer"), ways: slices.Concat([]string{socketWay}, ws, []string{launchWay}),
 			quick: []string{wsTokenWay, launchWay}, note: "`browserURL` drops the query and sends no headers: use `browserWSEndpoint`"},
 		{name: "chrome-remote-interface", command: script("chrome-remote-interface"), ways: []string{socketWay, httpTokenWay, wsTokenWay, launchWay},
@@ -128,10 +134,10 @@ func clientsIn(goClient string) []clientIn {
 
 // clientTable returns the table of CLIENTS.md.
 func clientTable(clients []clientIn) string {
-	columns := []string{socketWay, "http", "ws", launchWay, webDriverWay, mcpWay}
+	columns := []string{socketWay, "http", "ws", launchWay, playwrightWay, webDriverWay, mcpWay}
 	var table strings.Builder
-	table.WriteString("| Client | `webSocketDebuggerUrl` | `http://worker` | `ws://worker` | `/launch` | `/wd/hub` | `/mcp` | Other ways |\n")
-	table.WriteString("|---|---|---|---|---|---|---|---|\n")
+	table.WriteString("| Client | `webSocketDebuggerUrl` | `http://worker` | `ws://worker` | `/launch` | `/playwright` | `/wd/hub` | `/mcp` | Other ways |\n")
+	table.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range clients {
 		cells := []string{c.name}
 		for _, column := range columns {

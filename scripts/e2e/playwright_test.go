@@ -42,7 +42,7 @@ func TestPlaywrightTest_PassesWithAnEndpoint(t *testing.T) {
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a := c.signUp(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*playwrightWorkers)
-	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "AUTO_ENGINE=true", "PLAYWRIGHT_DIR="+playwrightDir(t))}
+	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "AUTO_ENGINE=true", "WARM_POOL=2", "PLAYWRIGHT_DIR="+playwrightDir(t))}
 	svc := playwrightRun{endpoint: "ws://" + env.worker.address + "/playwright?waitSeconds=60&token=" + a.key}
 	if testenv.Full() {
 		browsers := playwrightBrowsers(t)
@@ -51,25 +51,31 @@ func TestPlaywrightTest_PassesWithAnEndpoint(t *testing.T) {
 		}
 		for range 2 {
 			for _, name := range []string{"local", "run-server", "svc"} {
-				runs[name].requirePass(t, name, playwrightTests)
+				runs[name].requireAll(t, name)
 			}
 		}
-		// Both shards begin with the test that signs in.
 		first, second := svc, svc
 		first.shard, second.shard = "1/2", "2/2"
-		first.requirePass(t, "svc, shard 1", playwrightTests/2+1)
-		second.requirePass(t, "svc, shard 2", playwrightTests/2)
+		if passed := first.run(t, "svc, shard 1") + second.run(t, "svc, shard 2"); passed != playwrightTests {
+			t.Errorf("the shards have %d tests", passed)
+		}
 	} else {
-		svc.requirePass(t, "svc", playwrightTests)
+		svc.requireAll(t, "svc")
 	}
 	env.waitForSlots(t, 0, 20*time.Second)
-	if left := browserProcesses(env.worker.launches); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
+}
+
+// requireAll runs the suite, and fails the test unless all of its tests have passed.
+func (r playwrightRun) requireAll(t *testing.T, name string) {
+	t.Helper()
+	if passed := r.run(t, name); passed != playwrightTests {
+		t.Fatalf("%s: %d tests passed", name, passed)
 	}
 }
 
-// requirePass runs the suite, and fails the test unless the number of tests has passed.
-func (r playwrightRun) requirePass(t *testing.T, name string, tests int) {
+// run runs the suite, prints how long it takes, and returns the number of tests. It fails the
+// test unless all have passed.
+func (r playwrightRun) run(t *testing.T, name string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suiteLimit)
 	defer cancel()
@@ -89,22 +95,23 @@ func (r playwrightRun) requirePass(t *testing.T, name string, tests int) {
 	if err == nil {
 		err = json.Unmarshal(raw, &result)
 	}
-	if got := result.Stats; runErr != nil || err != nil || got.Expected+got.Flaky != tests || got.Unexpected+got.Skipped > 0 {
-		t.Fatalf("%s: %+v, %v, %v (packages come from scripts/npm-install)\n%s", name, got, runErr, err, tail(string(text)))
+	stats := result.Stats
+	if runErr != nil || err != nil || stats.Unexpected+stats.Skipped > 0 {
+		t.Fatalf("%s: %+v, %v, %v (packages come from scripts/npm-install)\n%s", name, stats, runErr, err, tail(string(text)))
 	}
-	t.Logf("%s: %d tests passed in %v", name, tests, took.Round(100*time.Millisecond))
-	if result.Stats.Flaky == 0 {
-		return
-	}
+	passed := stats.Expected + stats.Flaky
+	t.Logf("%s: %d tests passed in %v", name, passed, took.Round(100*time.Millisecond))
 	for _, file := range []string{"trace.zip", "video.webm"} {
-		if found, _ := filepath.Glob(filepath.Join(output, "*-retry1", file)); len(found) != result.Stats.Flaky {
-			t.Errorf("%s: the retried tests have %d files %s, want %d", name, len(found), file, result.Stats.Flaky)
+		if found, _ := filepath.Glob(filepath.Join(output, "*-retry1", file)); len(found) != stats.Flaky {
+			t.Errorf("%s: the retried tests have %d files %s, want %d", name, len(found), file, stats.Flaky)
 		}
 	}
+	return passed
 }
 
-// playwrightDir returns a directory for PLAYWRIGHT_DIR, with the version of Playwright Test.
-func playwrightDir(t *testing.T) string {
+// playwrightDir returns a directory for PLAYWRIGHT_DIR, with the version of Playwright Test and
+// versions that svc-worker installs from the npm registry.
+func playwrightDir(t *testing.T, versions ...string) string {
 	t.Helper()
 	module, err := filepath.Abs("../node_modules/playwright-core")
 	if err != nil {
@@ -121,6 +128,18 @@ func playwrightDir(t *testing.T) string {
 	dir := publicDir(t)
 	if err := os.Symlink(module, filepath.Join(dir, content.Version)); err != nil {
 		t.Fatal(err)
+	}
+	if len(versions) == 0 {
+		return dir
+	}
+	bin, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "svc-worker"), append([]string{"playwright", "install"}, versions...)...)
+	cmd.Env = append(os.Environ(), "PLAYWRIGHT_DIR="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("svc-worker playwright install: %v: %s", err, out)
 	}
 	return dir
 }

@@ -25,6 +25,9 @@ import (
 // namespaceHost is the address of the worker in the clients' network namespaces.
 const namespaceHost = "10.88.0.1"
 
+// namespaceWorker is the WORKER_ID of a worker with clients in other namespaces.
+const namespaceWorker = "w1"
+
 // TestClients_GetInFromAnotherNamespace connects clients in every way that they
 // support. Each runs in a network namespace of its own, in which nothing but the
 // worker is reachable, like on another machine.
@@ -33,7 +36,7 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	c := startCloud(t)
 	a, port := c.signUp(t), freePort(t)
 	host := net.JoinHostPort(namespaceHost, port)
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host)}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID="+namespaceWorker, "PLAYWRIGHT_DIR="+playwrightDir(t, playwrightVersions()...))}
 	request, page, client := env.newLaunchRequest(t, true), servePage(t), buildGoClient(t)
 	session := env.worker.launch(t, request)
 	if testenv.Full() {
@@ -63,7 +66,7 @@ func (c clientIn) visit(t *testing.T, source namespace, way, key, page string, s
 		t.Fatal(err)
 	}
 	token := parsed.Query().Get("ct")
-	fill := strings.NewReplacer("{host}", source.address, "{socket}", parsed.String(), "{token}", token, "{key}", key).Replace
+	fill := strings.NewReplacer("{host}", source.address, "{id}", namespaceWorker, "{socket}", parsed.String(), "{token}", token, "{key}", key).Replace
 	input := map[string]any{"endpoint": fill(wayEndpoint(way)), "url": page, "expression": "6 * 7", "close": false}
 	if header, value, ok := strings.Cut(fill(headerOf(way)), ": "); ok {
 		input["headers"] = map[string]string{header: value}

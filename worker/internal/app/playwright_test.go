@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,11 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,15 +71,7 @@ func (r *testWorker) endpoint(query string) string {
 func node(t *testing.T, args ...string) []byte {
 	t.Helper()
 	module, _ := playwrightModule(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", append([]string{args[0], module}, args[1:]...)...)
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s%s", err, out.Bytes(), problems.Bytes())
-	}
-	return out.Bytes()
+	return nodeWith(t, module, args...)
 }
 
 // playwrightSite serves the page of testdata/playwright.cjs.
@@ -136,17 +124,21 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var got map[string]any
-	if err := json.Unmarshal(node(t, "testdata/playwright.cjs", r.endpoint(""), dir, playwrightSite(t, file)), &got); err != nil {
-		t.Fatal(err)
-	}
-	delete(got, "version")
 	want := map[string]any{
 		"title": "Main", "popup": "Popup", "download": digest(file), "stream": digest(file), "upload": digest(large),
 		"directory": []any{"tree/a", "tree/below/b"}, "fetch": "text of the site", "route": "text of the site changed", "trace": true, "video": "1a45dfa3",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for _, module := range r.playwrightModules(t) {
+		t.Run(module.Version.String(), func(t *testing.T) {
+			var got map[string]any
+			if err := json.Unmarshal(nodeWith(t, module.Dir, "testdata/playwright.cjs", r.endpoint(""), dir, playwrightSite(t, file)), &got); err != nil {
+				t.Fatal(err)
+			}
+			delete(got, "version")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

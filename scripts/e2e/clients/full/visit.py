@@ -17,8 +17,12 @@ async def playwright(args):
     from playwright.async_api import async_playwright
 
     async with async_playwright() as p:
-        browser = await p.chromium.connect_over_cdp(args["endpoint"], headers=args.get("headers"))
-        page = await browser.contexts[0].new_page()
+        if urlsplit(args["endpoint"]).path.endswith("/playwright"):
+            browser = await p.chromium.connect(args["endpoint"])
+            page = await browser.new_page()
+        else:
+            browser = await p.chromium.connect_over_cdp(args["endpoint"], headers=args.get("headers"))
+            page = await browser.contexts[0].new_page()
         await page.goto(args["url"])
         value = await page.evaluate(args["expression"])
         results = await page.title(), value, browser.version, await page.screenshot()

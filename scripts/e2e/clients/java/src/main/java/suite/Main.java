@@ -2,6 +2,7 @@ package suite;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectPackage;
 
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
@@ -22,13 +23,17 @@ import org.openqa.selenium.json.Json;
 final class Main {
   private Main() {}
 
-  public static void main(String[] args) {
+  public static void main(String[] args) throws IOException {
     Map<String, Object> input = new Json().toType(new InputStreamReader(System.in, StandardCharsets.UTF_8), Json.MAP_TYPE);
     Sessions.endpoint = (String) input.get("endpoint");
     Sessions.site = (String) input.get("site");
     Sessions.secureSite = (String) input.get("secureSite");
     if (args.length > 0 && args[0].equals("visit")) {
       Visit.run(input);
+      return;
+    }
+    if (args.length > 0 && args[0].equals("playwright")) {
+      PlaywrightFeatures.run(input);
       return;
     }
     PrintStream out = System.out;
