@@ -6,8 +6,8 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser
-	@scripts/need go postgres chromium chromedriver fonts display ffmpeg
+run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser; PLAYWRIGHT=1 installs Node.js for /playwright
+	@scripts/need go postgres chromium chromedriver fonts display ffmpeg $(if $(filter 1,$(PLAYWRIGHT)),node)
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.
@@ -165,6 +165,10 @@ build: ## Build bin/svc-cloud and bin/svc-worker
 .PHONY: images
 images: ## Build the images svc-cloud and svc-worker
 	docker compose build
+
+.PHONY: image-playwright
+image-playwright: ## Build the image svc-worker-playwright: svc-worker with Node.js and playwright-core, for /playwright
+	docker build --tag svc-worker-playwright --target playwright --file worker/Dockerfile .
 
 .PHONY: images-test
 images-test: ## Build the image svc-worker and test the isolation of launches in it, with Docker

@@ -27,6 +27,7 @@ The cloud is for local use only: anyone who can reach it can sign up (SIGN_UP=op
 Environment:
   CLOUD_PORT   The port of the cloud (default 8080)
   WORKER_PORT  The port of the worker (default 3000)
+  PLAYWRIGHT   0: do not install playwright-core for /playwright, which is done on machines with Node.js
   SVC_DIR      The directory for data and logs (default .svc; as root, below /var/lib/svc if other users cannot access
                .svc)
 `
@@ -90,9 +91,10 @@ func run(ctx context.Context) (err error) {
 	if err := demo.account(ctx); err != nil {
 		return err
 	}
+	installPlaywright(ctx)
 	logf("Starting the worker")
 	if err := programs.Start(ctx, program("worker", workerURL(),
-		"PORT="+workerPort(), "DATA_DIR="+dataDir()+"/worker", "SVC_CLOUD_URL="+cloudURL(),
+		"PORT="+workerPort(), "DATA_DIR="+workerDataDir(), "SVC_CLOUD_URL="+cloudURL(),
 		"ALLOWED_HOSTS="+setting("ALLOWED_HOSTS", "127.0.0.0/8,[::1]"), // developers test servers on this machine
 		"SVC_KEY="+demo.state.OrganizationKey, "API_KEY="+demo.state.WorkerKey)); err != nil {
 		return err
@@ -114,7 +116,8 @@ func run(ctx context.Context) (err error) {
 	return nil
 }
 
-func cloudDataDir() string { return filepath.Join(dataDir(), "cloud") }
+func cloudDataDir() string  { return filepath.Join(dataDir(), "cloud") }
+func workerDataDir() string { return filepath.Join(dataDir(), "worker") }
 
 // requirePorts returns an error if a port is in use. Otherwise the requests would go
 // to another program.
