@@ -42,9 +42,9 @@ func TestPlaywright_ClientsOfOtherLanguages(t *testing.T) {
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a, port := c.signUp(t), freePort(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 8)
-	versions := playwrightDir(t, playwrightVersions()...)
 	host := namespaceHost + ":" + port
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "WORKER_ID="+namespaceWorker, "PLAYWRIGHT_DIR="+versions)}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "WORKER_ID="+namespaceWorker)}
+	versions := env.worker.installPlaywright(t, playwrightVersions()...)
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	for name, command := range map[string][]string{
 		"Python": {filepath.Join(root, "bin", "clients", "bin", "python"), "clients/full/playwright_features.py"},

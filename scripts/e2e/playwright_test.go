@@ -42,7 +42,8 @@ func TestPlaywrightTest_PassesWithAnEndpoint(t *testing.T) {
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a := c.signUp(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*playwrightWorkers)
-	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "AUTO_ENGINE=true", "WARM_POOL=2", "PLAYWRIGHT_DIR="+playwrightDir(t))}
+	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, "AUTO_ENGINE=true", "WARM_POOL=2")}
+	env.worker.installPlaywright(t)
 	svc := playwrightRun{endpoint: "ws://" + env.worker.address + "/playwright?waitSeconds=60&token=" + a.key}
 	if testenv.Full() {
 		browsers := playwrightBrowsers(t)
@@ -109,9 +110,9 @@ func (r playwrightRun) run(t *testing.T, name string) int {
 	return passed
 }
 
-// playwrightDir returns a directory for PLAYWRIGHT_DIR, with the version of Playwright Test and
-// versions that svc-worker installs from the npm registry.
-func playwrightDir(t *testing.T, versions ...string) string {
+// installPlaywright installs the version of Playwright Test for the worker, and versions from
+// the npm registry. It returns the directory with all of them.
+func (w *worker) installPlaywright(t *testing.T, versions ...string) string {
 	t.Helper()
 	module, err := filepath.Abs("../node_modules/playwright-core")
 	if err != nil {
@@ -125,7 +126,11 @@ func playwrightDir(t *testing.T, versions ...string) string {
 	if err := json.Unmarshal(raw, &content); err != nil {
 		t.Fatal(err)
 	}
-	dir := publicDir(t)
+	data := filepath.Join(w.dir, "data")
+	dir := filepath.Join(data, "playwright")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink(module, filepath.Join(dir, content.Version)); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +142,7 @@ func playwrightDir(t *testing.T, versions ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "svc-worker"), append([]string{"playwright", "install"}, versions...)...)
-	cmd.Env = append(os.Environ(), "PLAYWRIGHT_DIR="+dir)
+	cmd.Env = append(os.Environ(), "DATA_DIR="+data)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("svc-worker playwright install: %v: %s", err, out)
 	}

@@ -45,10 +45,7 @@ var demoSummary = regexp.MustCompile(`(?s)\n\nDashboard +(\S+)\n.*Worker API +(\
 func startDemo(t *testing.T, dir string, ports [2]string) demo {
 	t.Helper()
 	log := filepath.Join(dir, "run-"+uuid.NewString()+".log")
-	environment := []string{
-		"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + ports[0], "WORKER_PORT=" + ports[1],
-		"NPM_CONFIG_REGISTRY=http://127.0.0.1:1", // it runs without a registry
-	}
+	environment := []string{"SVC_DIR=" + filepath.Join(dir, "data"), "CLOUD_PORT=" + ports[0], "WORKER_PORT=" + ports[1], "PLAYWRIGHT=0"}
 	for _, variable := range os.Environ() { // the program runs go build
 		if strings.HasPrefix(variable, "GO") {
 			environment = append(environment, variable)

@@ -36,7 +36,8 @@ func TestClients_GetInFromAnotherNamespace(t *testing.T) {
 	c := startCloud(t)
 	a, port := c.signUp(t), freePort(t)
 	host := net.JoinHostPort(namespaceHost, port)
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID="+namespaceWorker, "PLAYWRIGHT_DIR="+playwrightDir(t, playwrightVersions()...))}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID="+namespaceWorker)}
+	env.worker.installPlaywright(t, playwrightVersions()...)
 	request, page, client := env.newLaunchRequest(t, true), servePage(t), buildGoClient(t)
 	session := env.worker.launch(t, request)
 	if testenv.Full() {

@@ -18,8 +18,7 @@ const playwrightLimit = time.Minute
 // installPlaywright installs playwright-core for /playwright, unless a version is installed or
 // the machine has no Node.js. PLAYWRIGHT=0 prevents it.
 func installPlaywright(ctx context.Context) {
-	dir := filepath.Join(workerDataDir(), "playwright")
-	if installed, _ := filepath.Glob(filepath.Join(dir, playwrightVersion+".*")); len(installed) > 0 || setting("PLAYWRIGHT", "1") == "0" {
+	if installed, _ := filepath.Glob(filepath.Join(workerDataDir(), "playwright", playwrightVersion+".*")); len(installed) > 0 || setting("PLAYWRIGHT", "1") == "0" {
 		return
 	}
 	if _, err := exec.LookPath("node"); err != nil {
@@ -29,7 +28,7 @@ func installPlaywright(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, playwrightLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "svc-worker"), "playwright", "install", playwrightVersion)
-	cmd.Env = append(os.Environ(), "PLAYWRIGHT_DIR="+dir)
+	cmd.Env = append(os.Environ(), "DATA_DIR="+workerDataDir())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		logf("Clients of Playwright cannot connect, because the installation failed: %v: %s", err, strings.TrimSpace(string(out)))
 	}
