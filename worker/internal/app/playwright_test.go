@@ -129,7 +129,7 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 		"directory": []any{"tree/a", "tree/below/b"}, "fetch": "text of the site", "route": "text of the site changed", "trace": true, "video": "1a45dfa3",
 	}
 	for _, module := range r.playwrightModules(t) {
-		t.Run(module.Version.String(), func(t *testing.T) {
+		t.Run(module.String(), func(t *testing.T) {
 			var got map[string]any
 			if err := json.Unmarshal(nodeWith(t, module.Dir, "testdata/playwright.cjs", r.endpoint(""), dir, playwrightSite(t, file)), &got); err != nil {
 				t.Fatal(err)
