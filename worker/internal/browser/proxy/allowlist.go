@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // Allowlist is the list of this machine's own addresses that browsers may reach. The
@@ -64,19 +66,19 @@ func parseAllowEntry(entry string) (parsed []allowEntry, ok bool) {
 
 func parseAllowHost(host string, port uint16) (parsed []allowEntry, ok bool) {
 	if network, err := netip.ParsePrefix(host); err == nil {
-		return []allowEntry{{network: normalizePrefix(network), port: port}}, true
+		return []allowEntry{{network: netrules.NormalizePrefix(network), port: port}}, true
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
-		return []allowEntry{{network: normalizePrefix(netip.PrefixFrom(address, address.BitLen())), port: port}}, address.Zone() == ""
+		return []allowEntry{{network: netrules.NormalizePrefix(netip.PrefixFrom(address, address.BitLen())), port: port}}, address.Zone() == ""
 	}
 	name := strings.TrimSuffix(host, ".")
-	if !namePattern().MatchString(name) || len(parseLooseIPv4(name)) > 0 {
+	if !namePattern().MatchString(name) || len(netrules.ParseLooseIPv4(name)) > 0 {
 		return nil, false
 	}
-	if !isLocalhost(name) {
+	if !netrules.IsLocalhost(name) {
 		return []allowEntry{{name: name, port: port}}, true
 	}
-	for _, address := range literalAddresses(name) {
+	for _, address := range netrules.LiteralAddresses(name) {
 		parsed = append(parsed, allowEntry{network: netip.PrefixFrom(address, address.BitLen()), port: port})
 	}
 	return parsed, true

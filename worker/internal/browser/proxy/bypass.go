@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // bypass lists the destinations that do not use the upstream, in Chromium's syntax:
@@ -45,7 +47,7 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 		rule.scheme, entry = scheme, rest
 	}
 	if network, err := netip.ParsePrefix(entry); err == nil {
-		rule.network = normalizePrefix(network)
+		rule.network = netrules.NormalizePrefix(network)
 		return rule, true
 	}
 	if colon := strings.LastIndexByte(entry, ':'); colon >= 0 && strings.Count(entry[:colon], ":") == 0 || strings.HasSuffix(entry[:max(colon, 0)], "]") {
@@ -58,7 +60,7 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 	if strings.HasPrefix(entry, ".") {
 		entry = "*" + entry
 	}
-	rule.host = normalizeHost(entry)
+	rule.host = netrules.NormalizeHost(entry)
 	if address, err := netip.ParseAddr(rule.host); err == nil {
 		rule.host = address.Unmap().String()
 	}
@@ -69,13 +71,13 @@ func parseBypassRule(entry string) (bypassRule, bool) {
 // requests. A tunnel can carry https, wss or ws, so a rule for one of these schemes
 // applies to all of them.
 func (b bypass) matches(plain bool, host string, port uint16) bool {
-	host = normalizeHost(host)
+	host = netrules.NormalizeHost(host)
 	address, err := netip.ParseAddr(host)
 	if err == nil {
 		address = address.Unmap().WithZone("")
 		host = address.String()
 	}
-	nearby := isLocalhost(host) || address.IsLoopback() || address.IsLinkLocalUnicast()
+	nearby := netrules.IsLocalhost(host) || address.IsLoopback() || address.IsLinkLocalUnicast()
 	for i := range b {
 		rule := b[len(b)-1-i]
 		switch {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // directTimeout bounds name resolution and the connection to a destination.
@@ -22,11 +24,11 @@ func (s direct) connect(ctx context.Context, target string, _ http.Header) (dupl
 	if err != nil {
 		return nil, err
 	}
-	if host = normalizeHost(host); !isLocalhost(host) {
+	if host = netrules.NormalizeHost(host); !netrules.IsLocalhost(host) {
 		return s.dial(ctx, target)
 	}
 	var failed []error
-	for _, a := range literalAddresses(host) {
+	for _, a := range netrules.LiteralAddresses(host) {
 		c, err := s.dial(ctx, net.JoinHostPort(a.String(), port))
 		if err == nil {
 			return c, nil

@@ -7,10 +7,11 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // Rules configures an EgressPolicy.
@@ -48,7 +49,7 @@ func NewEgressPolicy(rules Rules) (*EgressPolicy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("denied endpoint: %w", err)
 		}
-		p.endpoints = append(p.endpoints, &endpoint{name: normalizeHost(host), port: port})
+		p.endpoints = append(p.endpoints, &endpoint{name: netrules.NormalizeHost(host), port: port})
 	}
 	return p, nil
 }
@@ -92,13 +93,13 @@ func (p *EgressPolicy) denies(host string, port uint16) bool {
 	if p.rules.Denylist.Denies(host) {
 		return true
 	}
-	host = normalizeHost(host)
+	host = netrules.NormalizeHost(host)
 	if slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.port == port && e.name == host }) {
 		return true
 	}
-	addresses := literalAddresses(host)
+	addresses := netrules.LiteralAddresses(host)
 	allowed := func(a netip.Addr) bool { return !p.deniesEndpoint(host, a, port) }
-	if isLocalhost(host) { // each address is checked again when it is dialed
+	if netrules.IsLocalhost(host) { // each address is checked again when it is dialed
 		return !slices.ContainsFunc(addresses, allowed)
 	}
 	return slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !allowed(a) })
@@ -106,11 +107,11 @@ func (p *EgressPolicy) denies(host string, port uint16) bool {
 
 // deniesAddress checks an address that is about to be dialed for host.
 func (p *EgressPolicy) deniesAddress(host string, remote netip.AddrPort) bool {
-	return p.rules.Denylist.Denies(remote.Addr().String()) || p.deniesEndpoint(normalizeHost(host), remote.Addr(), remote.Port())
+	return p.rules.Denylist.Denies(remote.Addr().String()) || p.deniesEndpoint(netrules.NormalizeHost(host), remote.Addr(), remote.Port())
 }
 
 func (p *EgressPolicy) deniesEndpoint(host string, a netip.Addr, port uint16) bool {
-	return slices.ContainsFunc(withEmbeddedIPv4(a.WithZone("")), func(a netip.Addr) bool {
+	return slices.ContainsFunc(netrules.WithEmbeddedIPv4(a.WithZone("")), func(a netip.Addr) bool {
 		switch {
 		case slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.port == port && e.matches(a, &p.local) }):
 			return true
@@ -170,7 +171,7 @@ func (e *endpoint) resolve() []netip.Addr {
 	if e.isFresh() { // another caller has resolved the name
 		return e.last.Load().addresses
 	}
-	found := literalAddresses(e.name)
+	found := netrules.LiteralAddresses(e.name)
 	if len(found) == 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 		defer cancel()
@@ -199,29 +200,6 @@ func lookupHost(ctx context.Context, resolver *net.Resolver, name string) []neti
 	}
 	found, _ := resolver.LookupNetIP(ctx, "ip", name)
 	return found
-}
-
-// normalizeHost returns a host in lower case, without brackets and trailing dots.
-func normalizeHost(host string) string {
-	return strings.TrimRight(strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(host), "["), "]"), ".")
-}
-
-// literalAddresses returns the addresses that a normalized host denotes without
-// resolution: an address in any notation, or localhost. Other names have none.
-func literalAddresses(host string) []netip.Addr {
-	if a, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{a.WithZone("")}
-	}
-	if isLocalhost(host) {
-		return []netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
-	}
-	return parseLooseIPv4(host)
-}
-
-// isLocalhost reports whether a normalized host always denotes this machine (RFC
-// 6761, 6.3).
-func isLocalhost(host string) bool {
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // splitTarget splits host:port.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 const (
@@ -22,8 +24,8 @@ func (u *upstream) denies(ctx context.Context, host string, port uint16) bool {
 		return false
 	}
 	denied := func(a netip.Addr) bool { return policy.deniesAddress(host, netip.AddrPortFrom(a, port)) }
-	name := normalizeHost(host)
-	if own := literalAddresses(name); len(own) > 0 {
+	name := netrules.NormalizeHost(host)
+	if own := netrules.LiteralAddresses(name); len(own) > 0 {
 		return slices.ContainsFunc(own, denied)
 	}
 	return slices.ContainsFunc(u.conns.lookups.addresses(name, func() []netip.Addr {

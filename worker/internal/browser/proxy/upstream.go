@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // Upstream is an upstream proxy.
@@ -78,7 +80,7 @@ func newUpstream(settings Upstream, open *connSet) (*upstream, error) {
 		return nil, ErrDenied
 	}
 	u := &upstream{url: address, username: settings.Username, password: settings.Password, peer: proxy, conns: open}
-	u.endpoint = &endpoint{name: normalizeHost(host), port: port, resolver: open.resolver}
+	u.endpoint = &endpoint{name: netrules.NormalizeHost(host), port: port, resolver: open.resolver}
 	anonymous := settings.Username == "" && settings.Password == ""
 	switch {
 	case anonymous:
