@@ -9,6 +9,30 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for BlockedContent.
+const (
+	Ads   BlockedContent = "ads"
+	Font  BlockedContent = "font"
+	Image BlockedContent = "image"
+	Media BlockedContent = "media"
+)
+
+// Valid indicates whether the value is a known member of the BlockedContent enum.
+func (e BlockedContent) Valid() bool {
+	switch e {
+	case Ads:
+		return true
+	case Font:
+		return true
+	case Image:
+		return true
+	case Media:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ColorScheme.
 const (
 	ColorSchemeDark         ColorScheme = "dark"
@@ -459,6 +483,24 @@ func (e SortDirection) Valid() bool {
 	}
 }
 
+// Defines values for TransferRule.
+const (
+	Allow TransferRule = "allow"
+	Deny  TransferRule = "deny"
+)
+
+// Valid indicates whether the value is a known member of the TransferRule enum.
+func (e TransferRule) Valid() bool {
+	switch e {
+	case Allow:
+		return true
+	case Deny:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for True.
 const (
 	TrueTrue True = true
@@ -494,6 +536,14 @@ func (e WindowsVersion) Valid() bool {
 		return false
 	}
 }
+
+// BlockedContent A kind of content. `ads` are the requests that the block list of the worker names.
+type BlockedContent string
+
+// BlockedContents Contents that are not loaded.
+//
+// Example: ["image","font"]
+type BlockedContents = []BlockedContent
 
 // BrowserArg A command-line switch of the browser. Switches that change the debug port, the data directory, the proxy or the
 // sandbox, or that load code, are rejected.
@@ -567,6 +617,18 @@ type ClientCertificates = []ClientCertificate
 //
 // Example: dark
 type ColorScheme string
+
+// ConnectionFilter The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
+// also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
+//
+// Example: {"deny":["10.0.0.0/8","tracker.example"]}
+type ConnectionFilter struct {
+	// Allow Patterns of hosts. Without `allow`, everything is allowed; an empty list allows nothing.
+	Allow *HostPatterns `json:"allow,omitempty"`
+
+	// Deny Patterns of hosts. Without `allow`, everything is allowed; an empty list allows nothing.
+	Deny *HostPatterns `json:"deny,omitempty"`
+}
 
 // ContractVersion A version of an API contract, `info.version` of its document.
 //
@@ -697,6 +759,14 @@ type GpuName = string
 // HeaderValue The value of one header.
 type HeaderValue = string
 
+// HostPattern A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional port.
+//
+// Example: *.example.com
+type HostPattern = string
+
+// HostPatterns Patterns of hosts. Without `allow`, everything is allowed; an empty list allows nothing.
+type HostPatterns = []HostPattern
+
 // IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
 // activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
 // minutes for WebDriver.
@@ -788,6 +858,13 @@ type LaunchSpec struct {
 
 	// Name The profile name in the session feed.
 	Name *string `json:"name,omitempty"`
+
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *NetworkRulesOrNull `json:"network,omitempty"`
 
 	// Os The operating system that the browser reports.
 	//
@@ -886,11 +963,21 @@ type Locale = string
 // Example: worker-1
 type MachineId = string
 
+// MaxBytes The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
+//
+// Example: 500000000
+type MaxBytes = int64
+
 // MaxDurationSeconds The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
 // of the profile, or else of the worker (`MAX_DURATION`).
 //
 // Example: 3600
 type MaxDurationSeconds = int32
+
+// MaxRequestsPerMinute The requests that the browser may send in a minute. Requests beyond them fail.
+//
+// Example: 600
+type MaxRequestsPerMinute = int32
 
 // Metadata User-defined labels.
 //
@@ -904,6 +991,78 @@ type MetadataFilter = string
 
 // MetadataValue The value of one label.
 type MetadataValue = string
+
+// MethodRules The methods of requests.
+//
+// Example: {"readOnly":true}
+type MethodRules struct {
+	// ReadOnly Whether only GET, HEAD and OPTIONS are allowed.
+	ReadOnly bool `json:"readOnly"`
+}
+
+// NavigationFilter The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
+// and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
+// Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+//
+// Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
+type NavigationFilter struct {
+	// Allow Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing.
+	Allow *UrlPatterns `json:"allow,omitempty"`
+
+	// Deny Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing.
+	Deny *UrlPatterns `json:"deny,omitempty"`
+}
+
+// NetworkRulesOrNull What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+//
+// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+type NetworkRulesOrNull struct {
+	// Block Contents that are not loaded.
+	//
+	// Example: ["image","font"]
+	Block *BlockedContents `json:"block,omitempty"`
+
+	// Connect The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
+	// also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
+	//
+	//
+	// Example: {"deny":["10.0.0.0/8","tracker.example"]}
+	Connect *ConnectionFilter `json:"connect,omitempty"`
+
+	// Downloads Whether files may be transferred.
+	//
+	// Example: deny
+	Downloads *TransferRule `json:"downloads,omitempty"`
+
+	// MaxBytes The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
+	//
+	// Example: 500000000
+	MaxBytes *MaxBytes `json:"maxBytes,omitempty"`
+
+	// MaxRequestsPerMinute The requests that the browser may send in a minute. Requests beyond them fail.
+	//
+	// Example: 600
+	MaxRequestsPerMinute *MaxRequestsPerMinute `json:"maxRequestsPerMinute,omitempty"`
+
+	// Methods The methods of requests.
+	//
+	// Example: {"readOnly":true}
+	Methods *MethodRules `json:"methods,omitempty"`
+
+	// Navigate The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
+	// and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
+	// Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+	//
+	//
+	// Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
+	Navigate *NavigationFilter `json:"navigate,omitempty"`
+
+	// Uploads Whether files may be transferred.
+	//
+	// Example: deny
+	Uploads *TransferRule `json:"uploads,omitempty"`
+}
 
 // NonEmptyBrowserArgs Additional command-line switches of the browser. Omit the list for none.
 type NonEmptyBrowserArgs = BrowserArgs
@@ -1118,8 +1277,22 @@ type TimestampOrNull = time.Time
 // Example: Europe/Berlin
 type TimezoneId = string
 
+// TransferRule Whether files may be transferred.
+//
+// Example: deny
+type TransferRule string
+
 // True True for every success.
 type True bool
+
+// UrlPattern A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional
+// port; or a URL of `http` or `https`, in whose path `*` stands for any characters; or a scheme (`data:`).
+//
+// Example: https://accounts.example.org/login*
+type UrlPattern = string
+
+// UrlPatterns Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing.
+type UrlPatterns = []UrlPattern
 
 // UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 //

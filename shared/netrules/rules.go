@@ -23,7 +23,7 @@ type Rules struct {
 
 // Filter allows and denies by patterns. Deny takes precedence.
 type Filter struct {
-	Allow []string `json:"allow,omitempty"` // nil: everything; empty: nothing
+	Allow []string `json:"allow,omitzero"` // nil: everything; empty: nothing
 	Deny  []string `json:"deny,omitempty"`
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // Settings of a profile, of a bundle or of one launch. Their JSON format contains no secrets.
@@ -17,6 +19,9 @@ type Settings struct {
 	Proxy          *Proxy   `json:"proxy,omitempty"`
 	Record         []string `json:"record,omitempty"`         // what is recorded: video, events, frames
 	CACertificates []string `json:"caCertificates,omitempty"` // PEM
+	// Network has the rules of this level. Those of other levels apply too: WithDefaults
+	// does not join them.
+	Network *netrules.Rules `json:"network,omitempty"`
 
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"` // 0: no limit; nil: that of the worker
 	MaxDurationSeconds *int32 `json:"maxDurationSeconds,omitempty"` // likewise
