@@ -26,8 +26,9 @@ func TestNavigate_AppliesPatterns(t *testing.T) {
 		{"https://example.com", "https://example.com/a/b", "http://example.com/"},
 		{"https://example.com/", "https://example.com/a/b https://example.com", "http://example.com/"},
 		{"https://accounts.example.org/login*", "https://accounts.example.org/login https://accounts.example.org/login?next=/a https://accounts.example.org/login/two", "https://accounts.example.org/ https://accounts.example.org/admin?/login"},
-		{"https://example.com/a", "https://example.com/a https://example.com/a#part", "https://example.com/a?q https://example.com/a/b https://example.com/"},
+		{"https://example.com/a", "https://example.com/a https://example.com/a#part https://user:password@example.com/a", "https://example.com/a?q https://example.com/a/b https://example.com/"},
 		{"*", "https://anything.test/ http://10.0.0.1/", "data:text/html,x file:///etc/passwd chrome://version/ blob:https://example.com/1 javascript:alert(1) view-source:https://example.com/ filesystem:https://example.com/x about:version"},
+		{"https://example.com/100%*", "https://example.com/100% https://example.com/100%zz?q", "https://example.com/100"},
 		{"data:", "data:text/html,x", "https://example.com/ blob:https://example.com/1"},
 		{"10.0.0.0/8", "http://10.1.2.3/ http://0xa010203/ http://167838211/ http://[::ffff:10.1.2.3]/", "http://11.0.0.1/ http://10.example.com/"},
 		{"[::1]:3000", "http://[::1]:3000/ http://[0:0::1]:3000/", "http://[::1]/ http://[::2]:3000/"},
@@ -55,7 +56,7 @@ func TestNavigate_AppliesPatterns(t *testing.T) {
 
 func TestNavigate_AllowsBlankDocuments(t *testing.T) {
 	p := newPolicy(t, Level{"launch", &Rules{Navigate: &Filter{Allow: []string{}}}})
-	for address, denied := range map[string]bool{"about:blank": false, "about:srcdoc": false, "": false, "https://example.com/": true, "https://exa mple.com/": true} {
+	for address, denied := range map[string]bool{"about:blank": false, "about:blank#part": false, "about:srcdoc": false, "about:blankets": true, "": false, "https://example.com/": true, "https://exa mple.com/": true} {
 		if v := p.Navigate(address); v.Denied != denied {
 			t.Errorf("%q: %v", address, v)
 		}

@@ -3,7 +3,6 @@ package netrules
 import (
 	"errors"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -154,38 +153,10 @@ func (p *pattern) matchesAddress(a netip.Addr) bool {
 	return p.network.IsValid() && slices.ContainsFunc(WithEmbeddedIPv4(a.WithZone("")), p.network.Contains)
 }
 
-// matchesURL reports whether the pattern matches a URL.
-func (p *pattern) matchesURL(u *url.URL) bool {
+// matchesLocation reports whether the pattern matches a URL.
+func (p *pattern) matchesLocation(l location) bool {
 	if p.schemeOnly {
-		return u.Scheme == p.scheme
+		return l.scheme == p.scheme
 	}
-	if !isWeb(u) || p.scheme != "" && p.scheme != u.Scheme || !p.matchesHost(NormalizeHost(u.Hostname()), portNumber(u)) {
-		return false
-	}
-	if p.path == nil {
-		return true
-	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	if u.RawQuery != "" || u.ForceQuery {
-		path += "?" + u.RawQuery
-	}
-	return p.path.MatchString(path)
-}
-
-func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
-
-// portNumber returns the port of a URL of http or https; 0 if it is not valid.
-func portNumber(u *url.URL) uint16 {
-	switch {
-	case u.Port() != "":
-		port, _ := strconv.ParseUint(u.Port(), 10, 16)
-		return uint16(port)
-	case u.Scheme == "http":
-		return 80
-	default:
-		return 443
-	}
+	return l.isWeb() && (p.scheme == "" || p.scheme == l.scheme) && p.matchesHost(l.host, l.port) && (p.path == nil || p.path.MatchString(l.path))
 }

@@ -2,8 +2,8 @@ package netrules
 
 import (
 	"net/netip"
-	"net/url"
 	"slices"
+	"strings"
 )
 
 // Level is the rules of one level with its name: organization, profile or launch.
@@ -18,6 +18,9 @@ type Verdict struct {
 	Level  string // the level whose rule denies
 	Rule   string // the rule, for example navigate.deny: *.example.com
 }
+
+// String describes the rule that denies.
+func (v Verdict) String() string { return "the rule " + v.Rule + " of the " + v.Level }
 
 // Policy has the rules of all levels: what one level denies, no other level can allow. It
 // is safe for concurrent use. Nil allows everything.
@@ -112,14 +115,28 @@ func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) b
 // than http and https are denied unless a pattern allows them, as soon as a level has a
 // filter; blank documents are allowed.
 func (p *Policy) Navigate(address string) Verdict {
-	if address == "about:blank" || address == "about:srcdoc" || address == "" {
+	if isBlank(address) {
 		return Verdict{}
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		u = &url.URL{Scheme: "invalid"}
+	l := parseLocation(address)
+	return p.decide(func(c *compiled) *filter { return c.navigate }, func(p *pattern) bool { return p.matchesLocation(l) }, l.isWeb())
+}
+
+// NavigateOther is Navigate for documents that are not requested from a server: those of
+// schemes other than http and https. The URL may be as a client spells it.
+func (p *Policy) NavigateOther(address string) Verdict {
+	address = strings.TrimSpace(address)
+	if parseLocation(address).isWeb() {
+		return Verdict{}
 	}
-	return p.decide(func(c *compiled) *filter { return c.navigate }, func(p *pattern) bool { return p.matchesURL(u) }, isWeb(u))
+	return p.Navigate(address)
+}
+
+// isBlank reports whether a URL is that of a document without content.
+func isBlank(address string) bool {
+	name, _, _ := strings.Cut(address, "#")
+	name, _, _ = strings.Cut(name, "?")
+	return name == "about:blank" || name == "about:srcdoc" || name == ""
 }
 
 // Connect decides about a connection to a host and port, before the host is resolved.
@@ -162,6 +179,72 @@ func (p *Policy) Request(method, resource string) Verdict {
 		}
 		if slices.Contains(level.rules.Block, resource) {
 			return Verdict{Denied: true, Level: level.name, Rule: "block: " + resource}
+		}
+	}
+	return Verdict{}
+}
+
+// FiltersNavigation reports whether Navigate can deny.
+func (p *Policy) FiltersNavigation() bool {
+	return p.has(func(r *Rules) bool { return r.Navigate != nil })
+}
+
+// FiltersRequests reports whether the verdict about a request can depend on more than its
+// resource type.
+func (p *Policy) FiltersRequests() bool {
+	return p.has(func(r *Rules) bool { return r.Methods != nil && r.Methods.ReadOnly || r.MaxRequestsPerMinute != nil })
+}
+
+// Blocked returns the contents that are not loaded.
+func (p *Policy) Blocked() (contents []string) {
+	if p == nil {
+		return nil
+	}
+	for _, level := range p.levels {
+		contents = append(contents, level.rules.Block...)
+	}
+	slices.Sort(contents)
+	return slices.Compact(contents)
+}
+
+func (p *Policy) has(property func(*Rules) bool) bool {
+	return p != nil && slices.ContainsFunc(p.levels, func(c compiled) bool { return property(c.rules) })
+}
+
+// Uploads decides about the choice of files for pages.
+func (p *Policy) Uploads() Verdict {
+	return p.first("uploads", func(r *Rules) bool { return r.Uploads == "deny" })
+}
+
+// Downloads decides about downloads.
+func (p *Policy) Downloads() Verdict {
+	return p.first("downloads", func(r *Rules) bool { return r.Downloads == "deny" })
+}
+
+// Bytes decides about further traffic of a browser that has transferred this many bytes.
+func (p *Policy) Bytes(transferred int64) Verdict {
+	return p.first("maxBytes", func(r *Rules) bool { return r.MaxBytes != nil && transferred > *r.MaxBytes })
+}
+
+// LimitsBytes reports whether Bytes can deny.
+func (p *Policy) LimitsBytes() bool { return p.has(func(r *Rules) bool { return r.MaxBytes != nil }) }
+
+// Rate decides about one more request of a browser that has sent this many in the last
+// minute.
+func (p *Policy) Rate(sent int) Verdict {
+	return p.first("maxRequestsPerMinute", func(r *Rules) bool {
+		return r.MaxRequestsPerMinute != nil && sent >= int(*r.MaxRequestsPerMinute)
+	})
+}
+
+// first returns the verdict of the first level with a rule that denies.
+func (p *Policy) first(field string, denies func(*Rules) bool) Verdict {
+	if p == nil {
+		return Verdict{}
+	}
+	for _, level := range p.levels {
+		if denies(level.rules) {
+			return Verdict{Denied: true, Level: level.name, Rule: field}
 		}
 	}
 	return Verdict{}

@@ -82,6 +82,7 @@ type Browser struct {
 	files         *files.Launch // nil without Options.Files
 	downloads     *downloads
 	conn          *cdp.Conn
+	guard         *guard
 	emul          *emulator
 	origins       originLog
 	calls         *intercept.Calls
@@ -255,6 +256,7 @@ func (b *Browser) supervise() {
 	b.exit.DisplayLost = b.displayLost()
 	b.exit.OutOfMemory = b.sandbox != nil && !b.exit.Killed && b.exit.Signal != 0 && b.sandbox.OutOfMemory()
 	_ = b.conn.Close()
+	b.guard.wait()
 	b.emul.wait()
 	b.downloads.wait()
 	b.origins.wait()

@@ -69,6 +69,9 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
+	if err := b.guard.start(ctx, s.Rules); err != nil {
+		return fmt.Errorf("rules of the launch: %w", err)
+	}
 	if err := b.prepareFirstPage(ctx, s); err != nil {
 		return err
 	}

@@ -83,6 +83,9 @@ func (b *Browser) start(ctx context.Context) error {
 	}
 	go b.supervise()
 	captured := b.downloads.start(ctx)
+	if err := b.guard.start(ctx, b.spec.Rules); err != nil {
+		return fmt.Errorf("rules of the launch: %w", err)
+	}
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
 		return err
 	}

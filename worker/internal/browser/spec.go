@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/lazy"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
 	"github.com/browser-svc/svc/worker/internal/cdp"
@@ -50,9 +51,10 @@ type Spec struct {
 	// BeforeFirstPage is called with the control connection when the browser answers, before
 	// it opens a start URL. An error ends the launch. Optional.
 	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error
-	Extensions      []Extension   // loaded before the first page
-	Timeout         time.Duration // limit of the launch; DefaultTimeout when zero
-	Data            Data          // persistent data; nil for none
+	Rules           *netrules.Policy // that pages and clients cannot pass; those for connections are the proxy's. Nil: none
+	Extensions      []Extension      // loaded before the first page
+	Timeout         time.Duration    // limit of the launch; DefaultTimeout when zero
+	Data            Data             // persistent data; nil for none
 }
 
 // permissions translates Playwright's names to the protocol's.
@@ -124,8 +126,10 @@ func (s *Spec) validate() error {
 func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 0 }
 
 // defersFirstPage reports whether the browser starts with a blank tab, because its start
-// URLs must wait: for BeforeFirstPage, or until the extensions are loaded.
-func (s *Spec) defersFirstPage() bool { return s.BeforeFirstPage != nil || len(s.Extensions) > 0 }
+// URLs must wait: for BeforeFirstPage, or until the extensions are loaded or the rules hold.
+func (s *Spec) defersFirstPage() bool {
+	return s.BeforeFirstPage != nil || len(s.Extensions) > 0 || s.Rules != nil
+}
 
 // inRange reports whether Chromium accepts a size; nil is the default.
 func inRange(s *settings.Size) bool {

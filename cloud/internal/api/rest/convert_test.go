@@ -21,7 +21,10 @@ const everySetting = `{"name":"N","filename":"pixel-9.json","browserVersion":156
 	"deviceScaleFactor":1.5,"isMobile":true,"hasTouch":true,"geolocation":{"latitude":1,"longitude":2,"accuracy":3},
 	"permissions":["camera"],"extraHTTPHeaders":{"X-A":"1"},"ignoreHTTPSErrors":true,
 	"proxy":{"server":"http://a:1","bypass":"b","username":"u","password":"secret"},"args":["--mute-audio"],
-	"startUrls":["https://example.com/"],"metadata":{"k":"v"}}`
+	"startUrls":["https://example.com/"],
+	"network":{"navigate":{"allow":["*.example.com"],"deny":["https://a.example.com/x*"]},"connect":{"allow":[],"deny":["10.0.0.0/8"]},
+		"methods":{"readOnly":true},"block":["image"],"uploads":"deny","downloads":"allow","maxBytes":1000,"maxRequestsPerMinute":60},
+	"metadata":{"k":"v"}}`
 
 func TestDraftFromSpec_CopiesAllFields(t *testing.T) {
 	spec := parsed[sharedapi.LaunchSpec](t, everySetting)

@@ -48,6 +48,7 @@ func (f *Fields) check(prefix string, found ...fault.Detail) error {
 	}
 	checkHeaders(f.ExtraHTTPHeaders, refuse)
 	checkProxy(f.Proxy, refuse)
+	found = append(found, f.Network.Check(prefix+"network.")...)
 	if len(found) > 0 {
 		return fault.Invalid(found...)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 )
 
@@ -94,5 +95,13 @@ func TestCreate_RefusesInvalidDraft(t *testing.T) {
 	wantFault(t, err, fault.Validation)
 	if f.rows(f.org) != 0 {
 		t.Error("the invalid profile was created")
+	}
+}
+
+func TestCheck_ReportsInvalidNetworkRules(t *testing.T) {
+	f := Fields{Settings: settings.Settings{Network: &netrules.Rules{Navigate: &netrules.Filter{Allow: []string{"*.example.com", "a b"}}}}}
+	details := wantFault(t, f.check("spec."), fault.Validation).Details
+	if len(details) != 1 || details[0].Field != "spec.network.navigate.allow[1]" {
+		t.Errorf("details: %+v", details)
 	}
 }

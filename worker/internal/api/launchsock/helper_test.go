@@ -23,6 +23,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/shared/ws"
@@ -64,6 +65,7 @@ type directEgress struct{}
 
 func (directEgress) Open(context.Context) (launch.Egress, error)             { return directEgress{}, nil }
 func (directEgress) Check(context.Context, settings.Proxy) error             { return io.ErrUnexpectedEOF }
+func (directEgress) SetRules(*netrules.Policy)                               {}
 func (directEgress) Address() string                                         { return "" }
 func (directEgress) SetUpstream(*settings.Proxy) error                       { return nil }
 func (directEgress) MoveTo(net.Listener)                                     {}

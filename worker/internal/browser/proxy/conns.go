@@ -26,6 +26,7 @@ type connSet struct {
 	resolver          *net.Resolver // nil: the system's
 	lookups           lookupCache   // names resolved for proxies on this machine
 	bytesIn, bytesOut atomic.Int64  // bytes from and to upstreams
+	limits            limits        // the rules of the launch
 
 	clients, outbound semaphore
 
@@ -68,10 +69,14 @@ func (s *connSet) dial(ctx context.Context, address string, kind peer) (*conn, e
 		return nil, err
 	}
 	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-		if remote, err := netip.ParseAddrPort(resolved); err != nil || s.policy.deniesAddress(host, remote) {
+		remote, err := netip.ParseAddrPort(resolved)
+		if err != nil || s.policy.deniesAddress(host, remote) {
 			return ErrDenied
 		}
-		return nil
+		if kind == proxy { // the launch's own
+			return nil
+		}
+		return ruleError(s.limits.rules.Load().ConnectAddress(remote))
 	}}
 	raw, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -141,19 +146,25 @@ type conn struct {
 // Read implements io.Reader.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if c.peer == proxy {
-		c.set.bytesIn.Add(int64(n))
-	}
+	c.count(&c.set.bytesIn, n)
 	return n, err
 }
 
 // Write implements io.Writer.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	if c.peer == proxy {
-		c.set.bytesOut.Add(int64(n))
-	}
+	c.count(&c.set.bytesOut, n)
 	return n, err
+}
+
+// count counts the bytes of an upstream, or those of a browser that has a limit.
+func (c *conn) count(upstream *atomic.Int64, n int) {
+	switch {
+	case c.peer == proxy:
+		upstream.Add(int64(n))
+	case c.peer == browser && c.set.limits.add(n):
+		c.set.closeClients(func(net.Conn) bool { return false })
+	}
 }
 
 // CloseWrite shuts down the writing side.

@@ -73,6 +73,9 @@ func (f *Forwarder) OpenContextProxy(settings Upstream) (*ContextProxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ruleError(f.conns.limits.verdict(up.endpoint.name, up.endpoint.port)); err != nil {
+		return nil, err
+	}
 	up.peer, up.relaysAuth = contextUpstream, up.url.Scheme != "socks5" && up.basic == ""
 	c := &ContextProxy{forwarder: f, routing: &routing{upstream: f.newRoute(up), bypass: parseBypass(settings.Bypass)}, allowPort: func() {}}
 	c.routing.upstream.transport.MaxIdleConns = maxContextIdle

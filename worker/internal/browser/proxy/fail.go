@@ -30,6 +30,10 @@ func (f *Forwarder) fail(w http.ResponseWriter, host string, err error) {
 		http.Error(w, "The upstream proxy requires credentials.", http.StatusProxyAuthRequired)
 		return
 	}
+	if denied, ok := errors.AsType[*deniedError](err); ok {
+		f.denyByRule(w, host, denied.Verdict)
+		return
+	}
 	upstream := errors.Is(err, ErrUnreachable) || errors.Is(err, ErrCredentials)
 	if errors.Is(err, ErrDenied) && !upstream {
 		f.deny(w, host, &f.policy.denied.resolved)

@@ -154,7 +154,10 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	via := f.routeTo(routing, !tunnel, host, port)
+	rule := f.conns.limits.verdict(host, port)
 	switch {
+	case rule.Denied:
+		f.denyByRule(w, r.Host, rule)
 	case f.policy.denies(host, port):
 		f.deny(w, r.Host, &f.policy.denied.requested)
 	case via.denies(r.Context(), host, port):

@@ -23,7 +23,10 @@ func (u *upstream) denies(ctx context.Context, host string, port uint16) bool {
 	if !slices.ContainsFunc(u.endpoint.resolve(), policy.local.contains) {
 		return false
 	}
-	denied := func(a netip.Addr) bool { return policy.deniesAddress(host, netip.AddrPortFrom(a, port)) }
+	denied := func(a netip.Addr) bool {
+		remote := netip.AddrPortFrom(a, port)
+		return policy.deniesAddress(host, remote) || u.conns.limits.rules.Load().ConnectAddress(remote).Denied
+	}
 	name := netrules.NormalizeHost(host)
 	if own := netrules.LiteralAddresses(name); len(own) > 0 {
 		return slices.ContainsFunc(own, denied)

@@ -40,7 +40,7 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
 	}
 	clientConn, fromTCP := client.(*conn)
 	serverConn, toTCP := server.(*conn)
-	if fromTCP && toTCP && serverConn.peer == destination {
+	if fromTCP && toTCP && serverConn.peer == destination && !f.conns.limits.rules.Load().LimitsBytes() {
 		splice(clientConn, serverConn, buffered.Reader, halfClosedLimit)
 		return
 	}

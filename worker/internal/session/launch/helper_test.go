@@ -21,6 +21,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
@@ -139,6 +140,7 @@ type fixture struct {
 	egresses     sync.Mutex                      // guards the counts of egresses while launches run in parallel
 	opened       int                             // number of opened egresses
 	upstreams    []string                        // the upstream proxies that were set
+	rules        []*netrules.Policy              // the rules that were set
 	presented    []string                        // the addresses with client certificates
 	authority    *x509.Certificate               // of the certificates that the browser gets for them
 	restrictedTo []int                           // the users that egresses were restricted to
@@ -336,6 +338,10 @@ func (w fakeEgress) Close()                                                  { w
 func (w fakeEgress) PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error) {
 	w.locked(func() { w.fixture.presented = append(w.fixture.presented, slices.Sorted(maps.Keys(byAddress))...) })
 	return w.fixture.authority, nil
+}
+
+func (w fakeEgress) SetRules(rules *netrules.Policy) {
+	w.locked(func() { w.fixture.rules = append(w.fixture.rules, rules) })
 }
 
 func (w fakeEgress) Restrict(uid int) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
@@ -55,6 +56,7 @@ type EgressProvider interface {
 // Egress is a proxy on loopback, without credentials, for one browser.
 type Egress interface {
 	Address() string                            // scheme://host:port
+	SetRules(rules *netrules.Policy)            // applies these rules to new requests
 	SetUpstream(upstream *settings.Proxy) error // uses this upstream proxy from now on; nil: direct
 	MoveTo(listener net.Listener)               // serves this listener from now on instead of its address
 	// OpenContextProxy opens an address for one browser context, with a proxy server as

@@ -41,6 +41,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 	if h.egress, err = s.Egress.Open(ctx); err != nil {
 		return h, fmt.Errorf("open egress: %w", err)
 	}
+	h.egress.SetRules(spec.Rules)
 	if err = h.setUpstream(proxy, field); err != nil {
 		return h, err
 	}

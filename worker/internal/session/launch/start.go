@@ -135,6 +135,10 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
+	rules, err := request.rules(profile, settings.StartURLs)
+	if err != nil {
+		return browser.Spec{}, settings, bundle, err
+	}
 	if details := checkProxyAddress(settings.Proxy, request.proxyField()); len(details) > 0 {
 		return browser.Spec{}, settings, bundle, fault.Invalid(details...)
 	}
@@ -147,7 +151,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 	}
 	spec := browser.Spec{
 		LaunchID: launchID.String(), Build: build, Headless: request.Headless, Timeout: request.Timeout,
-		Emulation: settings.Emulation, Options: settings.Options,
+		Emulation: settings.Emulation, Options: settings.Options, Rules: rules,
 	}
 	if len(spec.StartURLs) == 0 && !spec.Headless {
 		spec.StartURLs = nil // a headful browser needs a tab

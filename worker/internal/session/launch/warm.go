@@ -162,6 +162,7 @@ func (s *Service) claimWarm(ctx context.Context, run *running, proxy *settings.P
 		return false, string(miss), nil
 	}
 	held := resources{egress: claimed.egress}
+	held.egress.SetRules(spec.Rules)
 	if err := held.setUpstream(proxy, field); err != nil {
 		s.stopWarm(claimed)
 		return false, "", err

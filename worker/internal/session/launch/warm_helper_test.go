@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -25,6 +26,7 @@ type recordingEgress struct {
 	closed  int
 }
 
+func (w *recordingEgress) SetRules(*netrules.Policy)      {}
 func (w *recordingEgress) Address() string                { return "http://127.0.0.1:9" }
 func (w *recordingEgress) Counts() (received, sent int64) { return 0, 0 }
 func (w *recordingEgress) MoveTo(net.Listener)            {}

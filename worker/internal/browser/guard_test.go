@@ -1,0 +1,213 @@
+package browser_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/browser-svc/svc/shared/netrules"
+	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/proxy"
+)
+
+// wall is a browser with rules, and a site whose hosts below allowed.localhost they allow.
+type wall struct {
+	*browser.Browser
+	client
+	port string // :port of the site
+	log  *testenv.Log
+
+	mu   sync.Mutex
+	hits []string // hosts that were requested
+}
+
+// allowedHosts is the pattern of the hosts that the rules allow.
+const allowedHosts = "*.allowed.localhost"
+
+// newWall starts a browser with rules; of its requests, those to other hosts are recorded.
+func newWall(t *testing.T, rules *netrules.Rules, change func(*browser.Spec)) *wall {
+	t.Helper()
+	w := &wall{log: &testenv.Log{}}
+	site := httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(site.Close)
+	w.port = site.URL[strings.LastIndexByte(site.URL, ':'):]
+	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	policy, err := netrules.NewPolicy(netrules.Level{Name: "launch", Rules: rules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	egress, err := proxy.NewEgressPolicy(proxy.Rules{AllowLocal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forwarder, err := proxy.Start(egress, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(forwarder.Close)
+	forwarder.SetRules(policy)
+	r := newFixtureWith(t, func(o *browser.Options) { o.Log = log })
+	spec := r.spec("wall")
+	spec.Rules, spec.ProxyServer, spec.OnProxyListener = policy, forwarder.Address(), forwarder.MoveTo
+	spec.OpenContextProxy = func(server, bypass string) (string, func(), error) {
+		upstream, err := proxy.ParseContextProxy(server)
+		if err != nil || upstream == nil {
+			return "", nil, err
+		}
+		upstream.Bypass = bypass
+		c, err := forwarder.OpenContextProxy(*upstream)
+		if err != nil {
+			return "", nil, err
+		}
+		return c.Address(), c.Close, nil
+	}
+	if change != nil {
+		change(&spec)
+	}
+	w.Browser = r.launch(t, spec)
+	w.client = dialWorker(t, w.Browser)
+	return w
+}
+
+// url returns the URL of a path at a host of the site.
+func (w *wall) url(host, path string) string { return "http://" + host + ".localhost" + w.port + path }
+
+// serve serves pages, scripts and redirects; ?to= is where a page or redirect leads.
+func (w *wall) serve(answer http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Host, "allowed.localhost") {
+		w.mu.Lock()
+		w.hits = append(w.hits, r.Host)
+		w.mu.Unlock()
+	}
+	to := r.URL.Query().Get("to")
+	answer.Header().Set("Access-Control-Allow-Origin", "*")
+	answer.Header().Set("Cache-Control", "no-store")
+	switch r.URL.Path {
+	case "/redirect":
+		http.Redirect(answer, r, to, http.StatusFound)
+	case "/temporary":
+		http.Redirect(answer, r, to, http.StatusTemporaryRedirect)
+	case "/refresh":
+		answer.Header().Set("Refresh", "0; url="+to)
+		answer.Header().Set("Content-Type", "text/html")
+	case "/meta":
+		answer.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(answer, `<meta http-equiv="refresh" content="0; url=%s">`, to)
+	case "/worker.js":
+		answer.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprintf(answer, `fetch(%q, {mode: "no-cors"}).catch(() => {}); onconnect = () => {}`, to)
+	case "/service.js":
+		answer.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprintf(answer, `const to = %q; oninstall = () => skipWaiting(); onactivate = e => e.waitUntil(clients.claim());
+onfetch = e => { if (e.request.url.includes("/lead")) e.respondWith(Response.redirect(to)); else if (e.request.url.includes("/pass")) e.respondWith(fetch(to, {mode: "no-cors"})) }
+onmessage = () => clients.openWindow(to)`, to)
+	default:
+		answer.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(answer, "<title>%s</title>the page", r.URL.Path)
+	}
+}
+
+// requested returns the hosts that were requested although the rules deny them.
+func (w *wall) requested() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hits
+}
+
+// awaitDenied waits until a request to a host was denied.
+func (w *wall) awaitDenied(t *testing.T, host string) {
+	t.Helper()
+	eventually(t, 15*time.Second, "denied: "+host, func() bool {
+		return strings.Contains(w.log.String(), "host="+host+".localhost"+w.port)
+	})
+}
+
+// page opens a page of an allowed host.
+func (w *wall) page(t *testing.T) (session string) {
+	t.Helper()
+	return w.openLoaded(t, w.url("www.allowed", "/"))
+}
+
+// run evaluates a script, which need not return, in a page.
+func (w *wall) run(t *testing.T, session, script string) {
+	t.Helper()
+	w.call(t, session, "Runtime.evaluate", map[string]any{"expression": script, "userGesture": true})
+}
+
+// navigate returns the error text of a navigation.
+func (w *wall) navigate(t *testing.T, session, address string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var answer struct{ ErrorText string }
+	if err := w.Call(ctx, session, "Page.navigate", map[string]any{"url": address}, &answer); err != nil {
+		return err.Error()
+	}
+	return answer.ErrorText
+}
+
+func TestGuard_DeniesDocuments(t *testing.T) {
+	w := newWall(t, &netrules.Rules{Navigate: &netrules.Filter{Allow: []string{allowedHosts}}}, nil)
+	script := func(format string) func(*testing.T, string) {
+		return func(t *testing.T, denied string) { w.run(t, w.page(t), fmt.Sprintf(format, denied)) }
+	}
+	redirect := func(path string) func(*testing.T, string) {
+		return func(t *testing.T, denied string) {
+			w.call(t, w.page(t), "Page.navigate", map[string]any{"url": w.url("www.allowed", path+"?to="+denied)})
+		}
+	}
+	for name, attempt := range map[string]func(t *testing.T, denied string){
+		"page-navigate": func(t *testing.T, denied string) {
+			if text := w.navigate(t, w.page(t), denied); text != "net::ERR_BLOCKED_BY_CLIENT" {
+				t.Errorf("the error is %q", text)
+			}
+		},
+		"create-target":  func(t *testing.T, denied string) { w.open(t, denied) },
+		"location":       script(`location = %q`),
+		"window-open":    script(`open(%q)`),
+		"noopener":       script(`open(%q, "_blank", "noopener")`),
+		"frame":          script(`document.body.append(Object.assign(document.createElement("iframe"), {src: %q}))`),
+		"redirect":       redirect("/redirect"),
+		"redirect-307":   redirect("/temporary"),
+		"refresh-header": redirect("/refresh"),
+		"refresh-meta":   redirect("/meta"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			attempt(t, w.url(name, "/"))
+			w.awaitDenied(t, name)
+		})
+	}
+	if hits := w.requested(); len(hits) > 0 {
+		t.Errorf("requested: %v", hits)
+	}
+}
+
+func TestGuard_AllowsTheRest(t *testing.T) {
+	w := newWall(t, &netrules.Rules{Navigate: &netrules.Filter{Deny: []string{"denied.localhost"}}, Methods: &netrules.Methods{ReadOnly: true}, Block: []string{"image"}}, nil)
+	session := w.page(t)
+	var got []string
+	w.eval(t, session, fmt.Sprintf(`(async () => {
+		const result = async what => { try { await what(); return "ok" } catch { return "denied" } }
+		return [
+			await result(() => fetch(%[1]q)), await result(() => fetch(%[1]q, {method: "POST"})),
+			await result(() => new Promise((ok, fail) => Object.assign(new Image(), {onload: ok, onerror: fail, src: %[1]q}))),
+			await result(() => new Promise((ok, fail) => document.head.append(Object.assign(document.createElement("script"), {onload: ok, onerror: fail, src: "/worker.js?to=/"})))),
+		]
+	})()`, w.url("denied", "/")), &got)
+	if strings.Join(got, " ") != "ok denied denied ok" {
+		t.Errorf("got %v", got)
+	}
+	if text := w.navigate(t, session, w.url("denied", "/")); text != "net::ERR_BLOCKED_BY_CLIENT" {
+		t.Errorf("a denied document: %q", text)
+	}
+	if text := w.navigate(t, session, w.url("www.allowed", "/again")); text != "" {
+		t.Errorf("an allowed document: %q", text)
+	}
+}

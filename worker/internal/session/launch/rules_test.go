@@ -1,0 +1,69 @@
+package launch_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
+	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
+)
+
+func withRules(rules *netrules.Rules) launch.Settings {
+	return launch.Settings{Settings: settings.Settings{Network: rules}}
+}
+
+func allowing(patterns ...string) *netrules.Rules {
+	return &netrules.Rules{Navigate: &netrules.Filter{Allow: patterns}}
+}
+
+func TestRules_LaunchNarrowsProfile(t *testing.T) {
+	launcher := &recordingLauncher{}
+	r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
+	r.cloud.profile.Settings = withRules(allowing("*.example.com"))
+	request := byProfile()
+	request.Override = withRules(allowing("*", "file:"))
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.Internal)
+	for address, want := range map[string]netrules.Verdict{
+		"https://www.example.com/": {},
+		"https://evil.test/":       {Denied: true, Level: "profile", Rule: "navigate.allow"},
+		"file:///etc/passwd":       {Denied: true, Level: "profile", Rule: "navigate.allow"},
+		"data:text/html,x":         {Denied: true, Level: "profile", Rule: "navigate.allow"},
+	} {
+		if v := launcher.spec.Rules.Navigate(address); v != want {
+			t.Errorf("%s: %+v", address, v)
+		}
+	}
+	if len(r.rules) != 1 || r.rules[0] != launcher.spec.Rules {
+		t.Errorf("the egress has %d rules, and not those of the browser", len(r.rules))
+	}
+}
+
+func TestRules_RefusesInvalidOnes(t *testing.T) {
+	r := newFixture(t, func(o *launch.Options) { o.Launcher = &recordingLauncher{} })
+	fields := func(profile, override launch.Settings) (fields []string) {
+		r.cloud.profile.Settings = profile
+		request := byProfile()
+		request.Override = override
+		_, err := r.Launch(t.Context(), request)
+		for _, d := range assertKind(t, err, fault.Validation).Details {
+			fields = append(fields, d.Field)
+		}
+		return fields
+	}
+	invalid := &netrules.Rules{Navigate: &netrules.Filter{Deny: []string{"ok.test", "a b"}}, Connect: &netrules.Filter{Allow: []string{"https://x/"}}, Block: []string{"ads"}}
+	if diff := cmp.Diff([]string{"browser.network.navigate.deny[1]", "browser.network.connect.allow[0]", "browser.network.block"}, fields(launch.Settings{}, withRules(invalid))); diff != "" {
+		t.Errorf("launch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"profile.network.navigate.allow[0]"}, fields(withRules(allowing("ftp://x")), launch.Settings{})); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	started := withRules(allowing("*.example.com"))
+	started.StartURLs = []string{"https://example.com/", "https://evil.test/"}
+	if diff := cmp.Diff([]string{"browser.startUrls[1]"}, fields(launch.Settings{}, started)); diff != "" {
+		t.Errorf("start URLs (-want +got):\n%s", diff)
+	}
+}
