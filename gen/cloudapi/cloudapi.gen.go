@@ -1658,6 +1658,13 @@ type CreateProfileRequest struct {
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
 
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *externalRef0.NetworkRulesOrNull `json:"network,omitempty"`
+
 	// Notes Free text.
 	Notes *string `json:"notes,omitempty"`
 
@@ -3020,6 +3027,13 @@ type Profile struct {
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
 
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *externalRef0.NetworkRulesOrNull `json:"network"`
+
 	// Notes Free text.
 	Notes string `json:"notes"`
 
@@ -3237,6 +3251,13 @@ type ProfileConfig struct {
 	//
 	// Example: Checkout in German
 	Name ProfileName `json:"name"`
+
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *externalRef0.NetworkRulesOrNull `json:"network"`
 
 	// Os The operating system that the browser reports.
 	//

@@ -2098,6 +2098,19 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
+         * @description A kind of content. `ads` are the requests that the block list of the worker names.
+         * @enum {string}
+         */
+        BlockedContent: "image" | "media" | "font" | "ads";
+        /**
+         * @description Contents that are not loaded.
+         * @example [
+         *       "image",
+         *       "font"
+         *     ]
+         */
+        BlockedContents: components["schemas"]["BlockedContent"][];
+        /**
          * @description A command-line switch of the browser. Switches that change the debug port, the data directory, the proxy or the
          *     sandbox, or that load code, are rejected.
          * @example --force-color-profile=srgb
@@ -2311,6 +2324,20 @@ export interface components {
             data: components["schemas"]["ConnectGuide"];
             success: components["schemas"]["True"];
         };
+        /**
+         * @description The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
+         *     also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
+         * @example {
+         *       "deny": [
+         *         "10.0.0.0/8",
+         *         "tracker.example"
+         *       ]
+         *     }
+         */
+        ConnectionFilter: {
+            allow?: components["schemas"]["HostPatterns"];
+            deny?: components["schemas"]["HostPatterns"];
+        };
         /** @description The receipt for a message. */
         ContactMessage: {
             createdAt: components["schemas"]["Timestamp"];
@@ -2368,6 +2395,7 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
+            network?: components["schemas"]["NetworkRulesOrNull"];
             /** @description Free text. */
             notes?: string;
             os?: components["schemas"]["OperatingSystem"];
@@ -2706,6 +2734,13 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
+         * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional port.
+         * @example *.example.com
+         */
+        HostPattern: string;
+        /** @description Patterns of hosts. Without `allow`, everything is allowed; an empty list allows nothing. */
+        HostPatterns: components["schemas"]["HostPattern"][];
+        /**
          * Format: int32
          * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
          *     activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
@@ -2884,6 +2919,7 @@ export interface components {
             model?: components["schemas"]["DeviceModel"];
             /** @description The profile name in the session feed. */
             name?: string;
+            network?: components["schemas"]["NetworkRulesOrNull"];
             os?: components["schemas"]["OperatingSystem"];
             osArch?: components["schemas"]["OsArch"];
             osVersion?: components["schemas"]["OsVersion"];
@@ -3283,12 +3319,24 @@ export interface components {
          */
         MailToken: string;
         /**
+         * Format: int64
+         * @description The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
+         * @example 500000000
+         */
+        MaxBytes: number;
+        /**
          * Format: int32
          * @description The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
          *     of the profile, or else of the worker (`MAX_DURATION`).
          * @example 3600
          */
         MaxDurationSeconds: number | null;
+        /**
+         * Format: int32
+         * @description The requests that the browser may send in a minute. Requests beyond them fail.
+         * @example 600
+         */
+        MaxRequestsPerMinute: number;
         /** @description A member of an organization. */
         Member: {
             email: components["schemas"]["Email"];
@@ -3335,6 +3383,58 @@ export interface components {
         MetadataFilter: string;
         /** @description The value of one label. */
         MetadataValue: string;
+        /**
+         * @description The methods of requests.
+         * @example {
+         *       "readOnly": true
+         *     }
+         */
+        MethodRules: {
+            /** @description Whether only GET, HEAD and OPTIONS are allowed. */
+            readOnly: boolean;
+        };
+        /**
+         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
+         *     and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
+         *     Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+         * @example {
+         *       "allow": [
+         *         "*.example.com"
+         *       ],
+         *       "deny": [
+         *         "https://www.example.com/admin*"
+         *       ]
+         *     }
+         */
+        NavigationFilter: {
+            allow?: components["schemas"]["UrlPatterns"];
+            deny?: components["schemas"]["UrlPatterns"];
+        };
+        /**
+         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+         * @example {
+         *       "block": [
+         *         "image"
+         *       ],
+         *       "navigate": {
+         *         "allow": [
+         *           "*.example.com",
+         *           "https://accounts.example.org/login*"
+         *         ]
+         *       }
+         *     }
+         */
+        NetworkRulesOrNull: {
+            block?: components["schemas"]["BlockedContents"];
+            connect?: components["schemas"]["ConnectionFilter"];
+            downloads?: components["schemas"]["TransferRule"];
+            maxBytes?: components["schemas"]["MaxBytes"];
+            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
+            methods?: components["schemas"]["MethodRules"];
+            navigate?: components["schemas"]["NavigationFilter"];
+            uploads?: components["schemas"]["TransferRule"];
+        } | null;
         /**
          * Format: password
          * @description A password of at least ten characters, five of them different, that is not easily guessed.
@@ -3584,6 +3684,7 @@ export interface components {
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
+            network: components["schemas"]["NetworkRulesOrNull"];
             /** @description Free text. */
             notes: string;
             organizationId: components["schemas"]["Uuid"];
@@ -3650,6 +3751,7 @@ export interface components {
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
+            network: components["schemas"]["NetworkRulesOrNull"];
             os: components["schemas"]["OperatingSystem"];
             osArch: components["schemas"]["OsArch"];
             osVersion: components["schemas"]["OsVersion"];
@@ -4397,6 +4499,12 @@ export interface components {
          */
         TimezoneId: string | null;
         /**
+         * @description Whether files may be transferred.
+         * @example deny
+         * @enum {string}
+         */
+        TransferRule: "allow" | "deny";
+        /**
          * @description True for every success.
          * @enum {boolean}
          */
@@ -4439,6 +4547,7 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name?: components["schemas"]["ProfileName"];
+            network?: components["schemas"]["NetworkRulesOrNull"];
             /** @description Free text. */
             notes?: string;
             os?: components["schemas"]["OperatingSystem"];
@@ -4477,6 +4586,14 @@ export interface components {
         UpdateUserRequest: {
             name?: components["schemas"]["UserName"];
         };
+        /**
+         * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional
+         *     port; or a URL of `http` or `https`, in whose path `*` stands for any characters; or a scheme (`data:`).
+         * @example https://accounts.example.org/login*
+         */
+        UrlPattern: string;
+        /** @description Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing. */
+        UrlPatterns: components["schemas"]["UrlPattern"][];
         /** @description A user account. */
         User: {
             createdAt: components["schemas"]["Timestamp"];
@@ -7664,6 +7781,7 @@ export interface operations {
                      *           },
                      *           "model": null,
                      *           "name": "Checkout in German",
+                     *           "network": null,
                      *           "os": "linux",
                      *           "osArch": null,
                      *           "osVersion": null,
@@ -9460,6 +9578,7 @@ export interface operations {
                      *             },
                      *             "model": null,
                      *             "name": "Checkout in German",
+                     *             "network": null,
                      *             "notes": "",
                      *             "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *             "os": "linux",
@@ -9602,6 +9721,7 @@ export interface operations {
                      *         },
                      *         "model": null,
                      *         "name": "Checkout in German",
+                     *         "network": null,
                      *         "notes": "",
                      *         "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "os": "linux",
@@ -9755,6 +9875,7 @@ export interface operations {
                      *         },
                      *         "model": null,
                      *         "name": "Checkout in German",
+                     *         "network": null,
                      *         "notes": "",
                      *         "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "os": "linux",
@@ -9915,6 +10036,7 @@ export interface operations {
                      *         },
                      *         "model": null,
                      *         "name": "Checkout in German",
+                     *         "network": null,
                      *         "notes": "",
                      *         "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "os": "linux",
@@ -10011,6 +10133,7 @@ export interface operations {
                      *         },
                      *         "model": null,
                      *         "name": "Checkout in German",
+                     *         "network": null,
                      *         "os": "linux",
                      *         "osArch": null,
                      *         "osVersion": null,
@@ -10415,6 +10538,7 @@ export interface operations {
                      *         },
                      *         "model": null,
                      *         "name": "Checkout in German",
+                     *         "network": null,
                      *         "notes": "",
                      *         "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "os": "linux",

@@ -2076,6 +2076,19 @@ export interface components {
          */
         Binary: string;
         /**
+         * @description A kind of content. `ads` are the requests that the block list of the worker names.
+         * @enum {string}
+         */
+        BlockedContent: "image" | "media" | "font" | "ads";
+        /**
+         * @description Contents that are not loaded.
+         * @example [
+         *       "image",
+         *       "font"
+         *     ]
+         */
+        BlockedContents: components["schemas"]["BlockedContent"][];
+        /**
          * @description A command-line switch of the browser. Switches that change the debug port, the data directory, the proxy or the
          *     sandbox, or that load code, are rejected.
          * @example --force-color-profile=srgb
@@ -2275,6 +2288,7 @@ export interface components {
             maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             name?: components["schemas"]["SessionName"];
+            network?: components["schemas"]["NetworkRulesOrNull"];
             permissions?: components["schemas"]["Permissions"];
             /**
              * @description For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
@@ -2511,6 +2525,20 @@ export interface components {
          * @example 300
          */
         ConnectTimeoutSeconds: number | null;
+        /**
+         * @description The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
+         *     also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
+         * @example {
+         *       "deny": [
+         *         "10.0.0.0/8",
+         *         "tracker.example"
+         *       ]
+         *     }
+         */
+        ConnectionFilter: {
+            allow?: components["schemas"]["HostPatterns"];
+            deny?: components["schemas"]["HostPatterns"];
+        };
         /** @description A console session. */
         ConsoleSession: {
             expiresAt: components["schemas"]["Timestamp"];
@@ -3023,6 +3051,13 @@ export interface components {
         HandoverStatus: "open" | "done" | "timeout" | "canceled";
         /** @description The value of one header. */
         HeaderValue: string;
+        /**
+         * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional port.
+         * @example *.example.com
+         */
+        HostPattern: string;
+        /** @description Patterns of hosts. Without `allow`, everything is allowed; an empty list allows nothing. */
+        HostPatterns: components["schemas"]["HostPattern"][];
         /** @description An HTML page. */
         Html: string;
         /**
@@ -3164,6 +3199,7 @@ export interface components {
             model?: components["schemas"]["DeviceModel"];
             /** @description The profile name in the session feed. */
             name?: string;
+            network?: components["schemas"]["NetworkRulesOrNull"];
             os?: components["schemas"]["OperatingSystem"];
             osArch?: components["schemas"]["OsArch"];
             osVersion?: components["schemas"]["OsVersion"];
@@ -3211,12 +3247,24 @@ export interface components {
          */
         Locale: string | null;
         /**
+         * Format: int64
+         * @description The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
+         * @example 500000000
+         */
+        MaxBytes: number;
+        /**
          * Format: int32
          * @description The maximum duration of the session, in seconds. The worker then ends the browser. 0: no limit. Null: the value
          *     of the profile, or else of the worker (`MAX_DURATION`).
          * @example 3600
          */
         MaxDurationSeconds: number | null;
+        /**
+         * Format: int32
+         * @description The requests that the browser may send in a minute. Requests beyond them fail.
+         * @example 600
+         */
+        MaxRequestsPerMinute: number;
         /**
          * Format: int32
          * @description The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
@@ -3258,6 +3306,16 @@ export interface components {
         MetadataFilter: string;
         /** @description The value of one label. */
         MetadataValue: string;
+        /**
+         * @description The methods of requests.
+         * @example {
+         *       "readOnly": true
+         *     }
+         */
+        MethodRules: {
+            /** @description Whether only GET, HEAD and OPTIONS are allowed. */
+            readOnly: boolean;
+        };
         /** @description The navigation target. */
         NavigateRequest: {
             targetId?: components["schemas"]["DevtoolsId"];
@@ -3284,6 +3342,48 @@ export interface components {
             /** @description The URL, after redirects. */
             url: string;
         };
+        /**
+         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
+         *     and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
+         *     Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+         * @example {
+         *       "allow": [
+         *         "*.example.com"
+         *       ],
+         *       "deny": [
+         *         "https://www.example.com/admin*"
+         *       ]
+         *     }
+         */
+        NavigationFilter: {
+            allow?: components["schemas"]["UrlPatterns"];
+            deny?: components["schemas"]["UrlPatterns"];
+        };
+        /**
+         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+         * @example {
+         *       "block": [
+         *         "image"
+         *       ],
+         *       "navigate": {
+         *         "allow": [
+         *           "*.example.com",
+         *           "https://accounts.example.org/login*"
+         *         ]
+         *       }
+         *     }
+         */
+        NetworkRulesOrNull: {
+            block?: components["schemas"]["BlockedContents"];
+            connect?: components["schemas"]["ConnectionFilter"];
+            downloads?: components["schemas"]["TransferRule"];
+            maxBytes?: components["schemas"]["MaxBytes"];
+            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
+            methods?: components["schemas"]["MethodRules"];
+            navigate?: components["schemas"]["NavigationFilter"];
+            uploads?: components["schemas"]["TransferRule"];
+        } | null;
         /** @description Additional command-line switches of the browser. Omit the list for none. */
         NonEmptyBrowserArgs: components["schemas"]["BrowserArg"][];
         /**
@@ -4050,6 +4150,12 @@ export interface components {
          */
         TimezoneId: string | null;
         /**
+         * @description Whether files may be transferred.
+         * @example deny
+         * @enum {string}
+         */
+        TransferRule: "allow" | "deny";
+        /**
          * @description True for every success.
          * @enum {boolean}
          */
@@ -4114,6 +4220,14 @@ export interface components {
              */
             maxDurationSeconds?: number;
         };
+        /**
+         * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional
+         *     port; or a URL of `http` or `https`, in whose path `*` stands for any characters; or a scheme (`data:`).
+         * @example https://accounts.example.org/login*
+         */
+        UrlPattern: string;
+        /** @description Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing. */
+        UrlPatterns: components["schemas"]["UrlPattern"][];
         /**
          * @description The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
          * @example Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36

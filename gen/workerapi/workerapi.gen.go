@@ -1184,6 +1184,13 @@ type BrowserSettings struct {
 	// Example: Nightly checkout
 	Name *externalRef0.SessionName `json:"name,omitempty"`
 
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *externalRef0.NetworkRulesOrNull `json:"network,omitempty"`
+
 	// Permissions Permissions that are granted to every page.
 	//
 	// Example: ["geolocation"]

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
@@ -120,6 +121,7 @@ func (b *Browser) interception() intercept.Options {
 		OpenProxy: b.spec.OpenContextProxy, CheckFile: b.checkFile,
 		HasSettings: func() bool { return b.emul.started() },
 		Navigate:    func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
+		Rules:       func() *netrules.Policy { return b.guard.policy() },
 	}
 	if b.l.opts.Files != nil {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)

@@ -72,6 +72,9 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 	if err := b.guard.start(ctx, s.Rules); err != nil {
 		return fmt.Errorf("rules of the launch: %w", err)
 	}
+	if b.files != nil && b.downloads.denied() {
+		b.captureDownloads()
+	}
 	if err := b.prepareFirstPage(ctx, s); err != nil {
 		return err
 	}

@@ -154,6 +154,10 @@ func (d *debugPortListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // openPage opens a tab. If pages have settings, it is blank until it has them.
 func (d *debugPortListener) openPage(w http.ResponseWriter, r *http.Request) {
+	if text := d.calls.RefusePage(r.URL.RawQuery); text != "" {
+		http.Error(w, text, http.StatusForbidden)
+		return
+	}
 	page, blank := d.calls.NewPage(r.URL.RawQuery)
 	if !blank {
 		d.httpProxy.ServeHTTP(w, r)

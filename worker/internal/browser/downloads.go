@@ -110,9 +110,15 @@ func (d *downloads) requestCancel(id string) {
 	}
 }
 
+// denied reports whether the rules of the launch deny downloads.
+func (d *downloads) denied() bool { return d.b.guard.policy().Downloads().Denied }
+
 // behavior returns the parameters for one context.
 func (d *downloads) behavior(browserContext string) object {
 	params := object{"behavior": "allowAndName", "downloadPath": d.b.downloadPath(), "eventsEnabled": true}
+	if d.denied() {
+		params["behavior"] = "deny"
+	}
 	if browserContext != "" {
 		params["browserContextId"] = browserContext
 	}
@@ -241,7 +247,12 @@ func (d *downloads) record(event cdp.Event) {
 	switch {
 	case event.Method == "Browser.downloadWillBegin":
 		launch.Began(e.GUID, e.URL, e.SuggestedFilename)
+		if d.denied() { // Chromium refuses it, unless a client has changed that
+			d.requestCancel(e.GUID)
+		}
 		return
+	case e.State == "completed" && d.denied():
+		launch.Stopped(e.GUID)
 	case e.State == "completed":
 		launch.Completed(e.GUID, e.FilePath)
 	case e.State == "canceled":

@@ -143,9 +143,17 @@ func hostOf(address string) string {
 	return u.Host
 }
 
+// policy returns the rules; nil for none.
+func (g *guard) policy() *netrules.Policy {
+	if g == nil { // the browser has not started
+		return nil
+	}
+	return g.rules.Load()
+}
+
 // decide returns the verdict about a request.
 func (g *guard) decide(r pausedRequest) netrules.Verdict {
-	rules := g.rules.Load()
+	rules := g.policy()
 	if r.ResourceType == "Document" {
 		if v := rules.Navigate(r.Request.URL); v.Denied {
 			return v
@@ -184,7 +192,7 @@ func (g *guard) inspect(target targetState) {
 	if target.Type != "page" || slices.ContainsFunc(requestedSchemes, func(s string) bool { return strings.HasPrefix(target.URL, s) }) {
 		return
 	}
-	v := g.rules.Load().Navigate(target.URL)
+	v := g.policy().Navigate(target.URL)
 	if !v.Denied {
 		return
 	}

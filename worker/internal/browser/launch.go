@@ -82,10 +82,10 @@ func (b *Browser) start(ctx context.Context) error {
 		return err
 	}
 	go b.supervise()
-	captured := b.downloads.start(ctx)
 	if err := b.guard.start(ctx, b.spec.Rules); err != nil {
 		return fmt.Errorf("rules of the launch: %w", err)
 	}
+	captured := b.downloads.start(ctx)
 	if err := b.conn.Call(ctx, "", "Browser.getVersion", nil, nil); err != nil {
 		return err
 	}

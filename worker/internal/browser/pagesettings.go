@@ -36,6 +36,9 @@ func pageSettings(s *Spec) []setting {
 		out = append(out, setting{"Emulation.setGeolocationOverride",
 			object{"latitude": g.Latitude, "longitude": g.Longitude, "accuracy": accuracy}})
 	}
+	if s.Rules.Uploads().Denied {
+		out = append(out, setting{"Page.setInterceptFileChooserDialog", object{"enabled": true, "cancel": true}})
+	}
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 )
@@ -91,6 +92,9 @@ func (s *Service) newTarget(c echo.Context, v access.AuthorizedRequest) error {
 		return err == nil && v.Token != "" && maps.EqualFunc(value, access.TokenQuery(v.Use, v.Token), slices.Equal)
 	})
 	query := strings.Join(address, "&")
+	if text := v.Calls.RefusePage(query); text != "" {
+		return fault.New(fault.Forbidden, text)
+	}
 	page, blank := v.Calls.NewPage(query)
 	if blank {
 		query = "about:blank"

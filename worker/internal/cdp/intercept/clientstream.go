@@ -26,6 +26,9 @@ const (
 	minBuffer, maxBuffer = 4 << 10, 64 << 10 // of reads, in bytes
 )
 
+// errTooLong ends the connection of a client whose message is too long to be decoded.
+var errTooLong = errors.New("a message is too long for the rules of the launch")
+
 // errBrowserClosed means that the browser accepts no more data.
 var errBrowserClosed = errors.New("the browser's socket is closed")
 
@@ -71,7 +74,9 @@ func (b *clientStream) process(p []byte) error {
 		}
 		if b.inPayload {
 			n := min(b.frame.Payload-b.offset, int64(len(p)))
-			b.readPayload(p[:n])
+			if err := b.readPayload(p[:n]); err != nil {
+				return err
+			}
 			p = p[n:]
 			b.offset += n
 			if b.offset == b.frame.Payload {
@@ -137,10 +142,10 @@ func (b *clientStream) bufferOrForward(raw []byte) {
 	}
 }
 
-func (b *clientStream) readPayload(p []byte) {
+func (b *clientStream) readPayload(p []byte) error {
 	if b.frame.Control() {
 		b.control = append(b.control, p...)
-		return
+		return nil
 	}
 	offset := b.offset
 	for len(p) > 0 {
@@ -150,10 +155,14 @@ func (b *clientStream) readPayload(p []byte) {
 		switch {
 		case b.recipient == undecided && len(b.unmasked) >= b.nextLook:
 			b.classifyMessage()
-		case b.recipient == intercepted && len(b.unmasked) > maxHandled:
+		case b.recipient == intercepted && len(b.unmasked) > b.calls.maxDecoded():
+			if b.calls.calls.examinesAll() {
+				return errTooLong
+			}
 			b.setRecipient(forBrowser)
 		}
 	}
+	return nil
 }
 
 // unmask unmasks as much of p, at this offset of the payload, as is needed next, and
@@ -165,7 +174,7 @@ func (b *clientStream) unmask(p []byte, offset int64) int {
 		n = min(n, max(firstLook, len(b.unmasked)))
 		limit = n
 	case intercepted:
-		limit = min(n, maxHandled+1-len(b.unmasked))
+		limit = min(n, b.calls.maxDecoded()+1-len(b.unmasked))
 	case forWorker, aboutHandover:
 		limit = min(n, MaxWorkerMessage+1-len(b.unmasked))
 	}
@@ -180,6 +189,9 @@ func (b *clientStream) classifyMessage() {
 	v := b.calls.classify(b.unmasked[:min(len(b.unmasked), maxPrefix)])
 	if v == undecided && (len(b.unmasked) >= maxPrefix || len(b.buffered) >= maxUndecided) {
 		v = forBrowser
+		if b.calls.calls.examinesAll() {
+			v = intercepted
+		}
 	}
 	b.setRecipient(v)
 }
@@ -221,6 +233,9 @@ func (b *clientStream) endFrame() error {
 func (b *clientStream) endMessage() (err error) {
 	switch b.recipient {
 	case undecided:
+		if b.calls.calls.examinesAll() {
+			return b.calls.Reply(b.calls.refuseUnclear())
+		}
 		b.setRecipient(forBrowser)
 	case forWorker:
 		err = b.calls.reply(b.answer(b.unmasked))

@@ -79,7 +79,10 @@ func (n *Connection) Held() context.Context { return n.calls.Handovers().Held() 
 // the browser, or an answer to the client. It returns neither for a call about a
 // handover: the caller passes that to HandleHandover.
 func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
-	if m.Opcode != wsframe.Text || len(m.Raw) > maxHandled || n.isForBrowser(m.Raw) {
+	switch tooLong := len(m.Raw) > n.maxDecoded(); {
+	case m.Opcode == wsframe.Text && tooLong && n.calls.examinesAll():
+		return nil, n.refuseUnclear()
+	case m.Opcode != wsframe.Text || tooLong || n.isForBrowser(m.Raw):
 		return m.Raw, nil
 	}
 	payload := m.Payload()
@@ -87,6 +90,10 @@ func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
 	case aboutHandover:
 		return nil, nil
 	case intercepted:
+	case undecided:
+		if !n.calls.examinesAll() {
+			return m.Raw, nil
+		}
 	default:
 		return m.Raw, nil
 	}
@@ -166,11 +173,14 @@ func (m message) callKey() (key string, ok bool) {
 func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 	var m, params message
 	if n.calls == nil || json.Unmarshal(raw, &m) != nil || m["params"] != nil && json.Unmarshal(m["params"], &params) != nil {
-		return nil, nil
+		return nil, n.refuseUnclear()
 	}
 	key, ok := m.callKey()
 	if !ok {
-		return nil, nil
+		return nil, n.refuseUnclear()
+	}
+	if text := n.calls.refusal(m.text("method"), params); text != "" {
+		return nil, m.refuse(text)
 	}
 	switch m.text("method") {
 	case createContext:

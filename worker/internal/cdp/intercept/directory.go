@@ -27,6 +27,9 @@ type refusal struct {
 // classify finds the recipient from the beginning of a message of this connection.
 func (n *Connection) classify(prefix []byte) recipient {
 	v := classify(prefix)
+	if (v == forBrowser || v == evaluation) && n.calls.examinesAll() {
+		return intercepted
+	}
 	if v != evaluation {
 		return v
 	}

@@ -1,6 +1,9 @@
 package intercept
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Behaviors of downloads. deny stays as the client wants it; allowAndName names downloads
 // by their guid.
@@ -20,13 +23,18 @@ func (n *Connection) setDownloads(m, params message) (forward []byte) {
 	}
 	n.captured[params.text("browserContextId")] = true
 	n.mu.Unlock()
-	switch params.text("behavior") {
-	case "allow", allowAndName, "default":
+	switch behavior := params.text("behavior"); {
+	case behavior == deny:
+		return nil
+	case n.calls.rules().Downloads().Denied:
+		params["behavior"] = encode(deny)
+	case slices.Contains([]string{"allow", allowAndName, "default"}, behavior):
 		params["behavior"], params["downloadPath"] = encode(allowAndName), encode(n.calls.DownloadPath)
-		m["params"] = encode(params)
-		return encode(m)
+	default:
+		return nil
 	}
-	return nil
+	m["params"] = encode(params)
+	return encode(m)
 }
 
 // setPageDownloads answers a call that Chromium would apply to the context of a page,

@@ -17,6 +17,7 @@
 //     handover). Until the person is done, messages of all clients are held.
 //   - Browser.close: the answer is held until the end is recorded (RelayOptions.End),
 //     and the worker may end the browser when it has answered.
+//   - Page.navigate and others, if the rules of the launch can deny them: see rules.go.
 //   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
 //     loads them at the launch.
 //
@@ -31,6 +32,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
 )
 
@@ -54,6 +56,8 @@ type Options struct {
 	// where downloads are stored.
 	CaptureDownloads func(contexts ...string)
 	DownloadPath     string
+	// Rules returns the rules of the launch, nil for none. Nil: there are none.
+	Rules func() *netrules.Policy
 	// End ends the browser after it has accepted Browser.close, and returns at once. Nil:
 	// the browser ends by itself.
 	End func()

@@ -164,7 +164,7 @@ func closeStatus(err error) uint16 {
 	switch {
 	case errors.Is(err, wsframe.ErrProtocol):
 		return wsframe.ProtocolError
-	case errors.Is(err, errTooManyAnswers):
+	case errors.Is(err, errTooManyAnswers), errors.Is(err, errTooLong):
 		return wsframe.Policy
 	}
 	return 0
