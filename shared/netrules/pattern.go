@@ -15,7 +15,7 @@ import (
 
 var (
 	errURLPattern = errors.New("must be a host (example.com, *.example.com), an address or network, or a URL of http or https, " +
-		"in which * in the path stands for any characters; or a scheme, for example data:")
+		"in which * in the path stands for any characters; or a scheme with its colon (data:)")
 	errHostPattern = errors.New("must be a host (example.com, *.example.com), an address or a network, with an optional port")
 
 	hostName   = lazy.Regexp(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)

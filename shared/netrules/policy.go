@@ -189,6 +189,15 @@ func (p *Policy) FiltersNavigation() bool {
 	return p.has(func(r *Rules) bool { return r.Navigate != nil })
 }
 
+// FiltersPaths reports whether Navigate can decide differently about two documents of one
+// origin.
+func (p *Policy) FiltersPaths() bool {
+	hasPath := func(p pattern) bool { return p.path != nil }
+	return p != nil && slices.ContainsFunc(p.levels, func(c compiled) bool {
+		return c.navigate != nil && (slices.ContainsFunc(c.navigate.allow, hasPath) || slices.ContainsFunc(c.navigate.deny, hasPath))
+	})
+}
+
 // FiltersRequests reports whether the verdict about a request can depend on more than its
 // resource type.
 func (p *Policy) FiltersRequests() bool {

@@ -103,8 +103,7 @@ var documentEscapes = map[string]escape{
 		}
 		w.navigate(t, w.page(t), denied)
 	},
-	"redirect-of-form":        inPage(`const f = Object.assign(document.createElement("form"), {method: "post", action: "/temporary?to=" + encodeURIComponent(denied)}); document.body.append(f); f.submit()`),
-	"service-worker-redirect": serviceWorker("/lead"),
+	"redirect-of-form": inPage(`const f = Object.assign(document.createElement("form"), {method: "post", action: "/temporary?to=" + encodeURIComponent(denied)}); document.body.append(f); f.submit()`),
 	"detached-session": func(t *testing.T, w *wall, denied string) {
 		session := w.page(t)
 		reply, err := w.Send(t.Context(), session, "Page.navigate", map[string]any{"url": denied})

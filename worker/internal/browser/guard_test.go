@@ -40,6 +40,13 @@ func newWall(t *testing.T, rules *netrules.Rules, change func(*browser.Spec)) *w
 	site := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(site.Close)
 	w.port = site.URL[strings.LastIndexByte(site.URL, ':'):]
+	w.start(t, rules, change)
+	return w
+}
+
+// start starts a browser with rules, in place of the former one.
+func (w *wall) start(t *testing.T, rules *netrules.Rules, change func(*browser.Spec)) {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	policy, err := netrules.NewPolicy(netrules.Level{Name: "launch", Rules: rules})
 	if err != nil {
@@ -75,10 +82,19 @@ func newWall(t *testing.T, rules *netrules.Rules, change func(*browser.Spec)) *w
 	if change != nil {
 		change(&spec)
 	}
-	w.Browser = r.launch(t, spec)
+	if spec.Warm { // and is configured then
+		warm := spec
+		warm.Rules, warm.StartURLs = nil, nil
+		w.Browser = r.launch(t, warm)
+		spec.Warm = false
+		if err := w.Configure(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		w.Browser = r.launch(t, spec)
+	}
 	w.client = dial(t, w.Browser)
 	w.first = w.targets(t)[0].TargetID
-	return w
 }
 
 // url returns the URL of a path at a host of the site.

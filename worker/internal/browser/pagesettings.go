@@ -57,9 +57,21 @@ func deviceMetrics(s *Spec) object {
 	return m
 }
 
+// bypassesServiceWorkers reports whether there can be a service worker of a denied document,
+// which would get its request before the guard does: one of an earlier launch, or of another
+// path of the same host.
+func (s *Spec) bypassesServiceWorkers() bool {
+	return s.Rules.FiltersPaths() || s.Rules.FiltersNavigation() && s.Data != nil
+}
+
 // frameSettings must be applied again in each out-of-process frame.
 func frameSettings(s *Spec) []setting {
 	var out []setting
+	if s.bypassesServiceWorkers() {
+		out = append(out,
+			setting{"Network.enable", object{"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}},
+			setting{"Network.setBypassServiceWorker", object{"bypass": true}})
+	}
 	if s.Locale != "" && s.Locale != defaultLocale {
 		out = append(out, setting{"Emulation.setLocaleOverride", object{"locale": s.Locale}})
 	}
