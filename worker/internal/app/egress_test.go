@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
@@ -82,4 +83,51 @@ func (d *tab) attach(t *testing.T, params map[string]any) {
 	d.call(t, "Target.createTarget", params, &target)
 	d.call(t, "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
 	d.session = target.SessionID
+}
+
+// TestNetworkRules_HoldForAllProtocols opens denied pages in a browser with rules, with each protocol for clients.
+func TestNetworkRules_HoldForAllProtocols(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the site") }))
+	t.Cleanup(site.Close)
+	var requests atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	t.Cleanup(other.Close)
+	r := startTestWorker(t, cloudtest.New(t), withCompleteBrowsers)
+	rules := map[string]any{"navigate": map[string]any{"allow": []string{strings.TrimPrefix(site.URL, "http://")}}}
+	d := r.drive(t, map[string]any{"webSocketUrl": true, "svc:options": map[string]any{"spec": map[string]any{}, "browser": map[string]any{"network": rules}}})
+	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
+	addresses := []string{other.URL, "data:text/html,x", "chrome://version", "file:///etc/passwd", "view-source:" + site.URL, "javascript:alert(1)"}
+	for _, address := range addresses {
+		status, text := d.try(t, "POST", "/url", fmt.Sprintf(`{"url":%q}`, address)) // chromedriver ignores net::ERR_BLOCKED_BY_CLIENT
+		if address != other.URL && (status == http.StatusOK || !strings.Contains(string(text), "the rule navigate.allow of the launch")) {
+			t.Errorf("WebDriver opens %s: %d %s", address, status, text)
+		}
+	}
+	socket, _ := d.capabilities["webSocketUrl"].(string)
+	conn, err := ws.Dial(t.Context(), socket, nil, ws.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	window, _ := d.do(t, "GET", "/window", nil).(string)
+	for i, address := range addresses {
+		command := fmt.Sprintf(`{"id":%d,"method":"browsingContext.navigate","params":{"context":%q,"url":%q,"wait":"none"}}`, i+1, window, address)
+		if err := conn.Write(t.Context(), ws.Text, []byte(command)); err != nil {
+			t.Fatal(err)
+		}
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(message); !strings.Contains(text, `"type":"error"`) || !strings.Contains(text, "net::ERR_BLOCKED_BY_CLIENT") && !strings.Contains(text, "the rule navigate.allow of the launch") {
+			t.Errorf("WebDriver BiDi opens %s: %s", address, text)
+		}
+	}
+	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
+	if n := requests.Load(); n > 0 {
+		t.Errorf("%d requests reached the denied site", n)
+	}
+	invalid := map[string]any{"navigate": map[string]any{"allow": []string{"a b"}}}
+	status, text := r.newSession(t, map[string]any{"svc:options": map[string]any{"spec": map[string]any{}, "browser": map[string]any{"network": invalid}}}, "X-API-Key", workerKey)
+	assertError(t, "an invalid pattern", status, text, 400, "invalid argument", "svc:options.browser.network.navigate.allow[0]")
 }

@@ -335,7 +335,6 @@ var refusedCalls = []struct{ method, params string }{
 	{"Target.createTarget", `{"url":"%s"}`},
 	{"Target.sendMessageToTarget", `{"sessionId":"x","message":"{\"id\":1,\"method\":\"Page.navigate\",\"params\":{\"url\":\"%s\"}}"}`},
 	{"Fetch.continueRequest", `{"requestId":"x","url":"%s"}`},
-	{"browsingContext.navigate", `{"context":"x","url":"%s"}`},
 }
 
 // deniedAddresses are not requested from a server, or not as they are written.

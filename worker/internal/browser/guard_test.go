@@ -107,32 +107,32 @@ func (w *wall) serve(answer http.ResponseWriter, r *http.Request) {
 		w.hits = append(w.hits, r.Host)
 		w.mu.Unlock()
 	}
-	to := r.URL.Query().Get("to")
+	destination := r.URL.Query().Get("to")
 	answer.Header().Set("Access-Control-Allow-Origin", "*")
 	answer.Header().Set("Cache-Control", "no-store")
 	switch r.URL.Path {
 	case "/redirect":
-		http.Redirect(answer, r, to, http.StatusFound)
+		http.Redirect(answer, r, destination, http.StatusFound)
 	case "/temporary":
-		http.Redirect(answer, r, to, http.StatusTemporaryRedirect)
+		http.Redirect(answer, r, destination, http.StatusTemporaryRedirect)
 	case "/refresh":
-		answer.Header().Set("Refresh", "0; url="+to)
+		answer.Header().Set("Refresh", "0; url="+destination)
 		answer.Header().Set("Content-Type", "text/html")
 	case "/report":
 		answer.Header().Set("Content-Type", "text/html")
-		answer.Header().Set("Content-Security-Policy", "img-src 'none'; report-uri "+to)
+		answer.Header().Set("Content-Security-Policy", "img-src 'none'; report-uri "+destination)
 		fmt.Fprint(answer, `<img src="/x">`)
 	case "/meta":
 		answer.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(answer, `<meta http-equiv="refresh" content="0; url=%s">`, to)
+		fmt.Fprintf(answer, `<meta http-equiv="refresh" content="0; url=%s">`, destination)
 	case "/worker.js":
 		answer.Header().Set("Content-Type", "text/javascript")
-		fmt.Fprintf(answer, `fetch(%q, {mode: "no-cors"}).catch(() => {}); onconnect = () => {}`, to)
+		fmt.Fprintf(answer, `fetch(%q, {mode: "no-cors"}).catch(() => {}); onconnect = () => {}`, destination)
 	case "/service.js":
 		answer.Header().Set("Content-Type", "text/javascript")
-		fmt.Fprintf(answer, `const to = %q; oninstall = () => skipWaiting(); onactivate = e => e.waitUntil(clients.claim());
-onfetch = e => { if (e.request.url.includes("/lead")) e.respondWith(Response.redirect(to)); else if (e.request.url.includes("/pass")) e.respondWith(fetch(to, {mode: "no-cors"})) }
-onmessage = () => clients.openWindow(to)`, to)
+		fmt.Fprintf(answer, `const destination = %q; oninstall = () => skipWaiting(); onactivate = e => e.waitUntil(clients.claim());
+onfetch = e => { if (e.request.url.includes("/lead")) e.respondWith(Response.redirect(destination)); else if (e.request.url.includes("/pass")) e.respondWith(fetch(destination, {mode: "no-cors"})) }
+onmessage = () => clients.openWindow(destination)`, destination)
 	default:
 		answer.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(answer, "<title>%s</title>the page", r.URL.Path)

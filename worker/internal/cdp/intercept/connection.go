@@ -180,7 +180,7 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return nil, n.refuseUnclear()
 	}
 	if text := n.calls.refusal(m.text("method"), params); text != "" {
-		return nil, m.refuse(text)
+		return nil, m.refuseByRule(text)
 	}
 	switch m.text("method") {
 	case createContext:

@@ -73,6 +73,16 @@ func (c *Calls) refusal(method string, params message) string {
 	return method + " is denied by " + v.String() + "."
 }
 
+// refuseByRule returns the answer to a call, or to a command of WebDriver BiDi, that a rule
+// denies.
+func (m message) refuseByRule(text string) (answer []byte) {
+	switch m.text("method") {
+	case navigateContext, setElementFiles:
+		return encode(map[string]any{"type": "error", "id": m["id"], "error": "unsupported operation", "message": text})
+	}
+	return m.refuse(text)
+}
+
 // RefusePage returns why the rules deny the page that /json/new opens with a query, or
 // nothing.
 func (c *Calls) RefusePage(query string) string {
