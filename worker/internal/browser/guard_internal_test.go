@@ -14,11 +14,11 @@ import (
 
 // TestGuard_EndsBrowserAfterLostRequests does not answer a paused request, so that the queue of the others overflows.
 func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
-	fromBrowser, out, err := os.Pipe()
+	fromBrowser, output, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, toBrowser, err := os.Pipe()
+	input, toBrowser, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,10 +26,10 @@ func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
 	ended := make(chan struct{})
 	g := &guard{conn: conn, log: slog.New(slog.NewTextHandler(t.Output(), nil)), end: func() { close(ended) }, queue: 1}
 	defer func() {
-		in.Close()
+		input.Close()
 		conn.Close()
 		g.wait()
-		out.Close()
+		output.Close()
 	}()
 	rules, err := netrules.NewPolicy(netrules.Level{Name: "launch", Rules: &netrules.Rules{Navigate: &netrules.Filter{}}})
 	if err != nil {
@@ -37,15 +37,15 @@ func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
 	}
 	started := make(chan error, 1)
 	go func() { started <- g.start(t.Context(), rules) }()
-	if _, err := bufio.NewReaderSize(in, 16).ReadBytes(0); err != nil { // Fetch.enable
+	if _, err := bufio.NewReaderSize(input, 16).ReadBytes(0); err != nil { // Fetch.enable
 		t.Fatal(err)
 	}
-	fmt.Fprint(out, "{\"id\":1,\"result\":{}}\x00")
+	fmt.Fprint(output, "{\"id\":1,\"result\":{}}\x00")
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
 	for range 20000 {
-		if _, err := fmt.Fprint(out, "{\"method\":\"Fetch.requestPaused\",\"params\":{\"requestId\":\"1\",\"resourceType\":\"Document\",\"request\":{\"url\":\"https://example.com/\",\"method\":\"GET\"}}}\x00"); err != nil {
+		if _, err := fmt.Fprint(output, "{\"method\":\"Fetch.requestPaused\",\"params\":{\"requestId\":\"1\",\"resourceType\":\"Document\",\"request\":{\"url\":\"https://example.com/\",\"method\":\"GET\"}}}\x00"); err != nil {
 			break
 		}
 		select {
