@@ -11,7 +11,7 @@ run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a fir
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.
-needed := go postgres chromium headless-shell fonts display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks
+needed := go postgres chromium headless-shell fonts display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks python
 
 .PHONY: test
 test: ## Run all tests, with real PostgreSQL, Chromium and clients, at a few repetitions each
@@ -27,7 +27,7 @@ test-fast: ## Run the tests that need neither a database nor a browser
 .PHONY: proof
 proof: export SVC_TEST_DEPTH := full
 proof: ## Run all tests with all repetitions and combinations (the license model, the client matrix, the kills)
-	@scripts/need $(needed) java python
+	@scripts/need $(needed) java
 	@scripts/npm-install & installing=$$!; scripts/browsers && wait $$installing
 	@scripts/test -count=1 -timeout 90m
 
@@ -35,7 +35,7 @@ proof: ## Run all tests with all repetitions and combinations (the license model
 matrix: export SVC_TEST_DEPTH ?= full
 matrix: export SVC_TEST_WORKER ?=
 matrix: ## Connect all clients in all their ways from another network namespace, and run the WebDriver suites; SVC_TEST_WORKER=scripts/images-worker for the image (make images), SVC_TEST_DEPTH=quick for half
-	@scripts/need $(needed) java python
+	@scripts/need $(needed) java
 	@scripts/npm-install
 	@set -o pipefail; scripts/test -count=1 -v -timeout 30m -run '^TestClients_|^TestWebDriver_|^TestContexts_' ./scripts/e2e | grep -aE '^ *--- |_test.go:|^(ok|FAIL|PASS)|^ +\S.* (ok|FAILED)$$'
 

@@ -33,17 +33,23 @@ type suite struct {
 	command  []string
 	tests    int // at least
 	parallel int // tests at a time, each with a browser
+	slots    int // sessions that the worker runs at a time, like a Grid; 0: as many as tests
 }
 
 // TestWebDriver_Suites runs test suites like on another machine. The quick run has the
-// short one, with selenium-webdriver, because its packages are installed anyway.
+// short ones: with selenium-webdriver, because its packages are installed anyway, and with
+// pytest, as suites for Selenium Grid are written.
 func TestWebDriver_Suites(t *testing.T) {
 	t.Parallel()
-	suites := map[string]suite{"selenium-webdriver": {[]string{"node", "clients/suite.mjs"}, 5, 2}}
+	installClients(t, "grid")
+	suites := map[string]suite{
+		"selenium-webdriver": {command: []string{"node", "clients/suite.mjs"}, tests: 5, parallel: 2},
+		"grid pytest":        {command: pytestCommand("test_grid.py"), tests: 10, parallel: 8, slots: 5},
+	}
 	if testenv.Full() {
 		installClients(t)
-		suites["selenium java"] = suite{javaCommand("suite"), 50, 8}
-		suites["webdriverio"] = suite{[]string{"node", "clients/full/suite.mjs"}, 35, 8}
+		suites["grid java"] = suite{command: javaCommand("suite"), tests: 51, parallel: 8, slots: 5}
+		suites["webdriverio"] = suite{command: []string{"node", "clients/full/suite.mjs"}, tests: 35, parallel: 8}
 	}
 	for name, s := range suites {
 		t.Run(name, s.run)
@@ -56,20 +62,28 @@ func (s suite) run(t *testing.T) {
 	a, port := c.signUp(t), freePort(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 2*s.parallel)
 	host := namespaceHost + ":" + port
-	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host)}
+	environment := []string{completeBrowsers, "PUBLIC_URL=http://" + host}
+	if s.slots > 0 {
+		environment = append(environment, fmt.Sprintf("MAX_SESSIONS=%d", s.slots))
+	}
+	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, environment...)}
+	key := a.key
+	if s.slots > 0 {
+		key = env.worker.key // sees the nodes of the status
+	}
 	outside := namespace{buildGoClient(t), host, forwardSocket(t, env.worker.address)}
 	var result suiteResult
 	began := time.Now()
 	err := outside.runFor(t, suiteLimit, map[string]any{
-		"endpoint": "http://user:" + a.key + "@" + host + "/wd/hub", "parallel": s.parallel,
+		"endpoint": "http://user:" + key + "@" + host + "/wd/hub", "parallel": s.parallel,
 		"site": serveSite(t, httptest.NewServer), "secureSite": serveSite(t, httptest.NewTLSServer),
 	}, &result, s.command...)
 	if err != nil {
-		t.Fatal(withoutKey(err, a.key))
+		t.Fatal(withoutKey(err, key))
 	}
 	t.Logf("%d tests passed in %v, with up to %d sessions", result.Passed, time.Since(began).Round(time.Second), result.Peak)
 	for _, failed := range result.Failed {
-		t.Error(strings.ReplaceAll(failed, a.key, "KEY"))
+		t.Error(strings.ReplaceAll(failed, key, "KEY"))
 	}
 	if result.Passed < s.tests || result.Peak < s.parallel {
 		t.Errorf("%d tests passed, with up to %d sessions", result.Passed, result.Peak)
@@ -80,19 +94,25 @@ func (s suite) run(t *testing.T) {
 	}
 }
 
-// installClients installs the packages of the clients of the full depth.
-func installClients(t *testing.T) {
+// installClients installs the packages of the clients of the full depth, or only those of
+// the parts.
+func installClients(t *testing.T, parts ...string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "clients/full/install").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "clients/full/install", parts...).CombinedOutput(); err != nil {
 		t.Fatalf("clients/full/install: %v\n%s", err, out)
 	}
 }
 
 // javaCommand returns the command of the Java suite, which clients/full/install has
-// built, in a mode: "suite" for all tests, or "visit".
+// built, in a mode: "suite" for all tests, "visit" or "endless".
 func javaCommand(mode string) []string {
 	built := filepath.Join(root, "bin", "clients-java")
 	return []string{"java", "-Xmx512m", "@" + filepath.Join(built, "arguments"), "suite.Main", mode}
+}
+
+// pytestCommand returns the command of a file of the Grid suite.
+func pytestCommand(file string) []string {
+	return []string{filepath.Join(root, "bin", "clients-grid", "bin", "python"), "clients/grid/run.py", file}
 }
 
 // serveSite serves the pages of clients/site, and pages that need a server, with or

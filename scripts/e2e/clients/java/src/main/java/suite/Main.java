@@ -36,6 +36,10 @@ final class Main {
       PlaywrightFeatures.run(input);
       return;
     }
+    if (args.length > 0 && args[0].equals("endless")) {
+      Endless.run(((Number) input.get("parallel")).intValue());
+      return;
+    }
     PrintStream out = System.out;
     System.setOut(System.err);
     var results = new SummaryGeneratingListener();
