@@ -108,7 +108,9 @@ func (s *Service) awaitSlot(ctx context.Context, a *attempt, authorization Autho
 		switch {
 		case err == nil:
 			return grant, nil
-		case waiting.Err() != nil && ctx.Err() == nil:
+		case ctx.Err() != nil: // the client has left
+			return Grant{}, context.Cause(ctx)
+		case waiting.Err() != nil:
 			return Grant{}, context.Cause(refused)
 		case grant.Queued && left > 0 && answered.Sub(sent) >= maxRetryPause: // the cloud waited
 			pauses.Reset()

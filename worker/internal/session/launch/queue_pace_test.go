@@ -2,6 +2,7 @@ package launch_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,21 @@ func TestLaunch_PausesAfterEarlyAnswerOfQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestLaunch_StopsWaitingWhenClientLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &queueingCloud{hold: time.Hour}
+		s := newFakeService(func(o *launch.Options) { cloud.fakeCloud, o.License = o.License.(*fakeCloud), cloud })
+		client, leave := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, leave)
+		if _, err := s.Launch(client, waiting(5*time.Minute)); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		if n := len(cloud.received); n != 3 {
+			t.Errorf("%d requests in a minute, want 3", n)
+		}
+	})
 }
 
 // findHook calls a function when the builds are listed.
