@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,14 +51,21 @@ func killClient(t *testing.T, command []string) {
 	a := c.signUp(t)
 	a.setLimit(t, database, killedOpen)
 	env := testEnv{account: a, cloud: c, worker: startWorker(t, c, a.key, completeBrowsers, "IDLE_TIMEOUT=5s")}
-	client := env.startClient(t, command)
+	var pages atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/start.html" {
+			pages.Add(1)
+		}
+	}))
+	t.Cleanup(site.Close)
+	client := env.startClient(t, command, site.URL)
 	eventually(t, suiteLimit/5, "the sessions are open or wait", func() error {
-		drivers, waiting := countProcesses(browserProcesses(env.worker.launches), "chromedriver"), len(readPlaces(t, database, a.org))
+		opened, waiting := pages.Load(), len(readPlaces(t, database, a.org))
 		if client.hasExited() {
 			t.Fatalf("the client ended: %s", tail(strings.ReplaceAll(client.logText(), env.worker.key, "KEY")))
 		}
-		if drivers != killedOpen || waiting != killedWaiting {
-			return fmt.Errorf("%d drivers run, %d sessions wait", drivers, waiting)
+		if opened != killedOpen || waiting != killedWaiting {
+			return fmt.Errorf("%d sessions are open, %d wait", opened, waiting)
 		}
 		return nil
 	})
@@ -72,11 +80,11 @@ func killClient(t *testing.T, command []string) {
 }
 
 // startClient starts a client with more sessions than slots.
-func (s testEnv) startClient(t *testing.T, command []string) *program {
+func (s testEnv) startClient(t *testing.T, command []string, site string) *program {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{
 		"endpoint": "http://user:" + s.worker.key + "@" + s.worker.address + "/wd/hub",
-		"site":     serveSite(t, httptest.NewServer), "parallel": killedOpen + killedWaiting,
+		"site":     site, "parallel": killedOpen + killedWaiting,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,12 +21,12 @@ final class Endless {
     var driver = Sessions.start(options);
     try (var inspector = new LogInspector(new Augmenter().augment(driver))) {
       inspector.onConsoleEntry(entry -> {});
-      driver.get(Sessions.site + "/start.html");
       driver.manage().timeouts().scriptTimeout(Duration.ofMinutes(10));
+      driver.get(Sessions.site + "/start.html");
       if (number % 2 == 1) {
         driver.executeAsyncScript("document.title = 'never calls back'");
       }
-      while (!driver.getTitle().isEmpty()) {
+      while (!driver.getCurrentUrl().isEmpty()) {
         Thread.sleep(500);
       }
     } catch (InterruptedException e) {
