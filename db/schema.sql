@@ -616,12 +616,15 @@ CREATE TABLE public.organizations (
     name text NOT NULL,
     slug text NOT NULL,
     created_at timestamp with time zone NOT NULL,
-    created_by uuid
+    created_by uuid,
+    network jsonb
 );
 
 ALTER TABLE ONLY public.organizations FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.organizations IS 'The tenants. Everything that belongs to an organization is deleted with it, except audit_events and deleted_organizations.';
+
+COMMENT ON COLUMN public.organizations.network IS 'The network rules of all launches of the organization; null for none.';
 
 CREATE TABLE public.payment_events (
     id text NOT NULL,

@@ -1172,7 +1172,8 @@ type Authorization struct {
 	// Example: 5
 	Limit *externalRef0.Limited `json:"limit"`
 
-	// ProfileConfig The settings that a worker needs to launch a profile.
+	// ProfileConfig The settings that a worker needs to launch a profile. `organizationNetwork` contains the network rules of the
+	// organization; those in `network` can only narrow them. A worker of an earlier version ignores both.
 	ProfileConfig *ProfileConfig `json:"profileConfig,omitempty"`
 
 	// ProfileCount The number of profiles that count toward `limit`, including ephemeral ones. Only with the reason `profile_limit`.
@@ -2753,6 +2754,13 @@ type Organization struct {
 	// Example: Analytical Engines
 	Name OrganizationName `json:"name"`
 
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network *externalRef0.NetworkRulesOrNull `json:"network"`
+
 	// Role The role of a member.
 	Role Role `json:"role"`
 
@@ -3150,7 +3158,8 @@ type ProfileClientCertificate struct {
 // ProfileClientCertificates The client certificates of a profile, without their keys.
 type ProfileClientCertificates = []ProfileClientCertificate
 
-// ProfileConfig The settings that a worker needs to launch a profile.
+// ProfileConfig The settings that a worker needs to launch a profile. `organizationNetwork` contains the network rules of the
+// organization; those in `network` can only narrow them. A worker of an earlier version ignores both.
 type ProfileConfig struct {
 	// Args Additional command-line switches of the browser.
 	Args externalRef0.BrowserArgs `json:"args"`
@@ -3259,6 +3268,13 @@ type ProfileConfig struct {
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
 	Network *externalRef0.NetworkRulesOrNull `json:"network"`
 
+	// OrganizationNetwork What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	OrganizationNetwork *externalRef0.NetworkRulesOrNull `json:"organizationNetwork"`
+
 	// Os The operating system that the browser reports.
 	//
 	// Example: linux
@@ -3343,7 +3359,8 @@ type ProfileConfig struct {
 
 // ProfileConfigResponse A success with a launch configuration.
 type ProfileConfigResponse struct {
-	// Data The settings that a worker needs to launch a profile.
+	// Data The settings that a worker needs to launch a profile. `organizationNetwork` contains the network rules of the
+	// organization; those in `network` can only narrow them. A worker of an earlier version ignores both.
 	Data ProfileConfig `json:"data"`
 
 	// Success True for every success.
@@ -4285,6 +4302,13 @@ type UpdateOrganizationRequest struct {
 	//
 	// Example: Analytical Engines
 	Name *OrganizationName `json:"name,omitempty"`
+
+	// Network What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Network json.RawMessage `json:"network,omitempty"`
 
 	// Slug A short unique name for URLs. Derived from the name if omitted.
 	//
@@ -5949,7 +5973,8 @@ type ClientInterface interface {
 
 	// UpdateOrganizationWithBody Update an organization
 	//
-	// Changes the name, the slug or both. Omitted fields do not change.
+	// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+	// to launches that start later.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5958,7 +5983,8 @@ type ClientInterface interface {
 
 	// UpdateOrganization Update an organization
 	//
-	// Changes the name, the slug or both. Omitted fields do not change.
+	// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+	// to launches that start later.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7694,7 +7720,8 @@ func (c *Client) GetOrganization(ctx context.Context, organizationId Organizatio
 
 // UpdateOrganizationWithBody Update an organization
 //
-// Changes the name, the slug or both. Omitted fields do not change.
+// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+// to launches that start later.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7713,7 +7740,8 @@ func (c *Client) UpdateOrganizationWithBody(ctx context.Context, organizationId 
 
 // UpdateOrganization Update an organization
 //
-// Changes the name, the slug or both. Omitted fields do not change.
+// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+// to launches that start later.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13463,7 +13491,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateOrganizationWithBodyWithResponse Update an organization
 	//
-	// Changes the name, the slug or both. Omitted fields do not change.
+	// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+	// to launches that start later.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13472,7 +13501,8 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateOrganizationWithResponse Update an organization
 	//
-	// Changes the name, the slug or both. Omitted fields do not change.
+	// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+	// to launches that start later.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23038,7 +23068,8 @@ func (c *ClientWithResponses) GetOrganizationWithResponse(ctx context.Context, o
 
 // UpdateOrganizationWithBodyWithResponse Update an organization
 //
-// Changes the name, the slug or both. Omitted fields do not change.
+// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+// to launches that start later.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23053,7 +23084,8 @@ func (c *ClientWithResponses) UpdateOrganizationWithBodyWithResponse(ctx context
 
 // UpdateOrganizationWithResponse Update an organization
 //
-// Changes the name, the slug or both. Omitted fields do not change.
+// Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+// to launches that start later.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

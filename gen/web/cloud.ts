@@ -1144,7 +1144,8 @@ export interface paths {
         head?: never;
         /**
          * Update an organization
-         * @description Changes the name, the slug or both. Omitted fields do not change.
+         * @description Changes the name, the slug or the network rules. Omitted fields do not change; null removes the rules. Rules apply
+         *     to launches that start later.
          */
         patch: operations["updateOrganization"];
         trace?: never;
@@ -3487,6 +3488,7 @@ export interface components {
             createdAt: components["schemas"]["Timestamp"];
             id: components["schemas"]["Uuid"];
             name: components["schemas"]["OrganizationName"];
+            network: components["schemas"]["NetworkRulesOrNull"];
             role: components["schemas"]["Role"];
             slug: components["schemas"]["OrganizationSlug"];
         };
@@ -3728,7 +3730,10 @@ export interface components {
         };
         /** @description The client certificates of a profile, without their keys. */
         ProfileClientCertificates: components["schemas"]["ProfileClientCertificate"][];
-        /** @description The settings that a worker needs to launch a profile. */
+        /**
+         * @description The settings that a worker needs to launch a profile. `organizationNetwork` contains the network rules of the
+         *     organization; those in `network` can only narrow them. A worker of an earlier version ignores both.
+         */
         ProfileConfig: {
             args: components["schemas"]["BrowserArgs"];
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -3752,6 +3757,7 @@ export interface components {
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
             network: components["schemas"]["NetworkRulesOrNull"];
+            organizationNetwork: components["schemas"]["NetworkRulesOrNull"];
             os: components["schemas"]["OperatingSystem"];
             osArch: components["schemas"]["OsArch"];
             osVersion: components["schemas"]["OsVersion"];
@@ -4521,6 +4527,7 @@ export interface components {
         /** @description The fields to update. Omitted fields do not change. */
         UpdateOrganizationRequest: {
             name?: components["schemas"]["OrganizationName"];
+            network?: components["schemas"]["NetworkRulesOrNull"];
             slug?: components["schemas"]["OrganizationSlug"];
         };
         /**
@@ -7701,6 +7708,7 @@ export interface operations {
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "name": "Analytical Engines",
+                     *         "network": null,
                      *         "role": "member",
                      *         "slug": "analytical-engines"
                      *       },
@@ -7782,6 +7790,7 @@ export interface operations {
                      *           "model": null,
                      *           "name": "Checkout in German",
                      *           "network": null,
+                     *           "organizationNetwork": null,
                      *           "os": "linux",
                      *           "osArch": null,
                      *           "osVersion": null,
@@ -8355,6 +8364,7 @@ export interface operations {
                      *             "createdAt": "2026-11-21T10:15:00Z",
                      *             "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *             "name": "Analytical Engines",
+                     *             "network": null,
                      *             "role": "owner",
                      *             "slug": "analytical-engines"
                      *           }
@@ -8425,6 +8435,7 @@ export interface operations {
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "name": "Analytical Engines",
+                     *         "network": null,
                      *         "role": "owner",
                      *         "slug": "analytical-engines"
                      *       },
@@ -8475,6 +8486,7 @@ export interface operations {
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "name": "Analytical Engines",
+                     *         "network": null,
                      *         "role": "owner",
                      *         "slug": "analytical-engines"
                      *       },
@@ -8552,6 +8564,13 @@ export interface operations {
                 /**
                  * @example {
                  *       "name": "Difference Engines",
+                 *       "network": {
+                 *         "connect": {
+                 *           "deny": [
+                 *             "10.0.0.0/8"
+                 *           ]
+                 *         }
+                 *       },
                  *       "slug": "difference-engines"
                  *     }
                  */
@@ -8577,6 +8596,13 @@ export interface operations {
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "name": "Difference Engines",
+                     *         "network": {
+                     *           "connect": {
+                     *             "deny": [
+                     *               "10.0.0.0/8"
+                     *             ]
+                     *           }
+                     *         },
                      *         "role": "owner",
                      *         "slug": "difference-engines"
                      *       },
@@ -8637,6 +8663,7 @@ export interface operations {
                      *         "createdAt": "2026-11-21T10:15:00Z",
                      *         "id": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
                      *         "name": "Analytical Engines",
+                     *         "network": null,
                      *         "role": "owner",
                      *         "slug": "analytical-engines"
                      *       },
@@ -10134,6 +10161,7 @@ export interface operations {
                      *         "model": null,
                      *         "name": "Checkout in German",
                      *         "network": null,
+                     *         "organizationNetwork": null,
                      *         "os": "linux",
                      *         "osArch": null,
                      *         "osVersion": null,

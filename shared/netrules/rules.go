@@ -3,6 +3,8 @@
 package netrules
 
 import (
+	"database/sql/driver"
+	"encoding/json"
 	"fmt"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -30,6 +32,24 @@ type Filter struct {
 // Methods restricts the methods of requests.
 type Methods struct {
 	ReadOnly bool `json:"readOnly"` // only GET, HEAD and OPTIONS
+}
+
+// Value implements driver.Valuer.
+func (r *Rules) Value() (driver.Value, error) {
+	if r == nil {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	raw, err := json.Marshal(*r)
+	return string(raw), err
+}
+
+// Scan implements sql.Scanner.
+func (r *Rules) Scan(value any) error {
+	raw, ok := value.([]byte)
+	if !ok {
+		return fmt.Errorf("network rules are a %T", value)
+	}
+	return json.Unmarshal(raw, r)
 }
 
 // Check returns one detail for each invalid pattern. The prefix ends with a dot.

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -170,6 +171,9 @@ func toProfile(config cloudapi.ProfileConfig) (launch.Profile, error) {
 		return launch.Profile{}, err
 	}
 	if profile.Settings, err = settings.Convert[launch.Settings](config); err != nil {
+		return launch.Profile{}, err
+	}
+	if profile.OrganizationNetwork, err = settings.Convert[*netrules.Rules](config.OrganizationNetwork); err != nil {
 		return launch.Profile{}, err
 	}
 	if config.Proxy != nil && config.Proxy.Password != nil {

@@ -1,14 +1,17 @@
 package cloud_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
@@ -40,6 +43,25 @@ func TestProfile_ReadsLaunchConfiguration(t *testing.T) {
 	found, err := client.Profile(t.Context(), session.OrganizationKey{}, id)
 	if err != nil || found.ID != id || found.BrowserVersion != 156 || found.Settings.Locale != locale {
 		t.Errorf("read %+v, %v", found, err)
+	}
+}
+
+func TestAuthorize_ReadsNetworkRulesOfOrganization(t *testing.T) {
+	fake, client := newFakeCloud(t)
+	id := fake.Profile(156)
+	fake.OrganizationNetwork(&sharedapi.NetworkRulesOrNull{Connect: &sharedapi.ConnectionFilter{Deny: &sharedapi.HostPatterns{"10.0.0.0/8"}}})
+	version := sharedapi.BrowserVersion(156)
+	byProfile, err := client.Authorize(t.Context(), authorization(id))
+	bySpec, specErr := client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{BrowserVersion: &version}, BrowserVersion: 156})
+	read, readErr := client.Profile(t.Context(), session.OrganizationKey{}, id)
+	if err := errors.Join(err, specErr, readErr); err != nil {
+		t.Fatal(err)
+	}
+	want := &netrules.Rules{Connect: &netrules.Filter{Deny: []string{"10.0.0.0/8"}}}
+	for name, profile := range map[string]launch.Profile{"profile": byProfile.Profile, "spec": bySpec.Profile, "config": read} {
+		if diff := cmp.Diff(want, profile.OrganizationNetwork); diff != "" || profile.Settings.Network != nil {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

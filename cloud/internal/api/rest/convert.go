@@ -47,7 +47,11 @@ func profileToAPI(p profile.Profile) (cloudapi.Profile, error) {
 func configFromProfile(p profile.Config) (cloudapi.ProfileConfig, error) {
 	config, err := settings.Convert[cloudapi.ProfileConfig](p.Fields)
 	fillEmpty(&config)
+	if err != nil {
+		return config, err
+	}
 	config.ProfileId, config.Ephemeral, config.Version = p.ID, p.Ephemeral, p.Version
+	config.OrganizationNetwork, err = settings.Convert[*sharedapi.NetworkRulesOrNull](p.OrganizationNetwork)
 	if config.Proxy != nil {
 		config.Proxy.Password = p.ProxyPassword
 	}

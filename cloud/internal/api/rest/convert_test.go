@@ -50,12 +50,13 @@ func TestConfigFromProfile_CopiesAllFields(t *testing.T) {
 	draft.CACertificates = []string{"PEM"}
 	config := must(configFromProfile(profile.Config{
 		Profile: profile.Profile{Fields: draft.Fields, Version: 7, Ephemeral: true}, ProxyPassword: draft.ProxyPassword,
-		ClientKeys: []certs.Client{{Origin: "https://a.example", Cert: "C", Key: "K"}}}))(t)
+		ClientKeys:          []certs.Client{{Origin: "https://a.example", Cert: "C", Key: "K"}},
+		OrganizationNetwork: draft.Network}))(t)
 	want, got := parsed[map[string]any](t, everySetting), asJSON(t, config)
 	delete(want, "filename") // only in the worker's API
 	want["version"], want["ephemeral"], want["persist"], want["record"] = 7.0, true, false, []any{"video", "frames"}
 	want["idleTimeoutSeconds"], want["maxDurationSeconds"] = 60.0, 0.0
-	want["caCertificates"] = []any{"PEM"}
+	want["caCertificates"], want["organizationNetwork"] = []any{"PEM"}, want["network"]
 	want["clientCertificates"] = []any{map[string]any{"origin": "https://a.example", "cert": "C", "key": "K"}}
 	want["profileId"] = "00000000-0000-0000-0000-000000000000"
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -71,7 +71,8 @@ func (i Invitations) AcceptInvitation(ctx context.Context, r cloudapi.AcceptInvi
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.AcceptInvitation200JSONResponse{Success: true, Data: organization(joined, joined.ID == caller.ActiveOrgID)}, nil
+	shown, err := organization(joined, joined.ID == caller.ActiveOrgID)
+	return cloudapi.AcceptInvitation200JSONResponse{Success: true, Data: shown}, err
 }
 
 func invitation(i org.Invitation) cloudapi.Invitation {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,32 @@ func TestAuthorize_SpecCreatesProfileOnce(t *testing.T) {
 	}
 	if *again.SlotId != *first.SlotId || again.ProfileConfig.ProfileId != first.ProfileConfig.ProfileId {
 		t.Errorf("repeated request: %+v", again)
+	}
+}
+
+// TestAuthorize_ReturnsNetworkRulesOfOrganization: every configuration has them: of a
+// profile, of a spec, of a repeated request, and read separately.
+func TestAuthorize_ReturnsNetworkRulesOfOrganization(t *testing.T) {
+	a := newLicenseAPI(t)
+	for _, want := range []string{"10.0.0.0/8", "192.168.0.0/16"} { // a change applies to the next launch
+		_, err := a.db.Exec(`UPDATE organizations SET network = jsonb_build_object('connect', jsonb_build_object('deny', jsonb_build_array($1::text)))`, want)
+		must(t, err)
+		session := newID()
+		configs := map[string]*cloudapi.ProfileConfig{
+			"profile":  decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 200).ProfileConfig,
+			"repeated": decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 200).ProfileConfig,
+			"config":   new(decode[cloudapi.ProfileConfig](t, a.do("GET", "/v1/profiles/"+a.profile.String()+"/config", a.worker, nil), 200)),
+		}
+		spec := newID()
+		configs["spec"] = decode[cloudapi.Authorization](t, a.ask(spec, "spec", map[string]any{"browserVersion": 156}), 200).ProfileConfig
+		for name, config := range configs {
+			rules := config.OrganizationNetwork
+			if rules == nil || rules.Connect == nil || !slices.Equal(*rules.Connect.Deny, []string{want}) || config.Network != nil {
+				t.Errorf("%s: rules %+v, want %s", name, rules, want)
+			}
+		}
+		a.do("DELETE", a.sessions()+"/"+session.String(), a.worker, nil).want(t, 200, "")
+		a.do("DELETE", "/v1/profiles/"+configs["spec"].ProfileId.String()+"/sessions/"+spec.String(), a.worker, nil).want(t, 200, "")
 	}
 }
 

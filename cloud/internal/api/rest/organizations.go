@@ -2,14 +2,18 @@ package rest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/pageapi"
+	"github.com/browser-svc/svc/shared/settings"
 )
 
 // Organizations serves the Organizations operations.
@@ -42,7 +46,11 @@ func (o Organizations) ListOrganizations(ctx context.Context, r cloudapi.ListOrg
 	}
 	list := cloudapi.OrganizationList{Items: []cloudapi.Organization{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
-		list.Items = append(list.Items, organization(item, item.ID == caller.ActiveOrgID))
+		shown, err := organization(item, item.ID == caller.ActiveOrgID)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, shown)
 	}
 	return cloudapi.ListOrganizations200JSONResponse{Success: true, Data: list}, nil
 }
@@ -58,10 +66,11 @@ func (o Organizations) CreateOrganization(ctx context.Context, r cloudapi.Create
 	if err := o.Activation.Activate(ctx, caller.Session, created.ID); err != nil {
 		return nil, err
 	}
+	shown, err := organization(created, true)
 	return cloudapi.CreateOrganization201JSONResponse{
-		Body:    cloudapi.OrganizationResponse{Success: true, Data: organization(created, true)},
+		Body:    cloudapi.OrganizationResponse{Success: true, Data: shown},
 		Headers: cloudapi.CreateOrganization201ResponseHeaders{Location: "/v1/organizations/" + created.ID.String()},
-	}, nil
+	}, err
 }
 
 // GetOrganization implements the operation getOrganization.
@@ -71,17 +80,26 @@ func (o Organizations) GetOrganization(ctx context.Context, _ cloudapi.GetOrgani
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.GetOrganization200JSONResponse{Success: true, Data: organization(found, found.ID == caller.ActiveOrgID)}, nil
+	shown, err := organization(found, found.ID == caller.ActiveOrgID)
+	return cloudapi.GetOrganization200JSONResponse{Success: true, Data: shown}, err
 }
 
 // UpdateOrganization implements the operation updateOrganization.
 func (o Organizations) UpdateOrganization(ctx context.Context, r cloudapi.UpdateOrganizationRequestObject) (cloudapi.UpdateOrganizationResponseObject, error) {
 	caller := auth.CallerFrom(ctx)
-	changed, err := o.Organizations.Update(ctx, caller.OrgID, caller.UserID, org.Change{Name: r.Body.Name, Slug: r.Body.Slug})
+	change := org.Change{Name: r.Body.Name, Slug: r.Body.Slug}
+	if network := r.Body.Network; network != nil {
+		if err := json.Unmarshal(network, &change.Network); err != nil {
+			return nil, fmt.Errorf("read the network rules: %w", err)
+		}
+		change.ClearNetwork = change.Network == nil
+	}
+	changed, err := o.Organizations.Update(ctx, caller.OrgID, caller.UserID, change)
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.UpdateOrganization200JSONResponse{Success: true, Data: organization(changed, changed.ID == caller.ActiveOrgID)}, nil
+	shown, err := organization(changed, changed.ID == caller.ActiveOrgID)
+	return cloudapi.UpdateOrganization200JSONResponse{Success: true, Data: shown}, err
 }
 
 // DeleteOrganization implements the operation deleteOrganization.
@@ -103,11 +121,13 @@ func (o Organizations) ActivateOrganization(ctx context.Context, _ cloudapi.Acti
 	if err := o.Activation.Activate(ctx, caller.Session, found.ID); err != nil {
 		return nil, err
 	}
-	return cloudapi.ActivateOrganization200JSONResponse{Success: true, Data: organization(found, true)}, nil
+	shown, err := organization(found, true)
+	return cloudapi.ActivateOrganization200JSONResponse{Success: true, Data: shown}, err
 }
 
-func organization(o org.Organization, active bool) cloudapi.Organization {
+func organization(o org.Organization, active bool) (cloudapi.Organization, error) {
+	network, err := settings.Convert[*sharedapi.NetworkRulesOrNull](o.Network)
 	return cloudapi.Organization{
-		Id: o.ID, Name: o.Name, Slug: o.Slug, Role: cloudapi.Role(o.Role), Active: active, CreatedAt: o.CreatedAt,
-	}
+		Id: o.ID, Name: o.Name, Slug: o.Slug, Role: cloudapi.Role(o.Role), Active: active, Network: network, CreatedAt: o.CreatedAt,
+	}, err
 }

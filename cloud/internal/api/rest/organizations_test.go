@@ -218,6 +218,37 @@ func TestOrganization_GetAndRename(t *testing.T) {
 	}
 }
 
+func TestUpdateOrganization_ChangesNetworkRules(t *testing.T) {
+	a := newAccounts(t, "http://127.0.0.1")
+	tm := a.team()
+	rules := map[string]any{"navigate": map[string]any{"allow": []any{"*.example.com"}}, "connect": map[string]any{"deny": []any{"10.0.0.0/8"}}}
+	for _, step := range []struct {
+		by   person
+		body map[string]any
+		want any
+	}{
+		{tm.owner, map[string]any{"network": rules}, rules},
+		{tm.admin, map[string]any{"name": "Difference"}, rules},
+		{tm.admin, map[string]any{"network": nil}, nil},
+	} {
+		for _, r := range []reply{a.do("PATCH", tm.path, step.by.c, step.body), a.do("GET", tm.path, tm.member.c, nil)} {
+			if diff := cmp.Diff(step.want, decode[map[string]any](t, r, 200)["network"]); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", step.body, diff)
+			}
+		}
+	}
+	a.wantRecorded("organization.updated", "organization.updated", "organization.updated")
+	a.do("PATCH", tm.path, tm.member.c, map[string]any{"network": rules}).want(t, 403, "AUTHORIZATION_ERROR")
+	a.do("PATCH", tm.path, tm.otherUser.c, map[string]any{"network": rules}).want(t, 404, "RESOURCE_NOT_FOUND")
+	r := a.do("PATCH", tm.path, tm.owner.c, map[string]any{"network": map[string]any{"navigate": map[string]any{"deny": []any{"a b"}}}})
+	r.want(t, 400, "VALIDATION_ERROR")
+	if diff := cmp.Diff([]string{"network.navigate.deny[0] INVALID_FORMAT"}, r.fields); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	a.wrong("PATCH", tm.path, tm.owner.c, map[string]any{"network": map[string]any{"open": true}}).want(t, 400, "VALIDATION_ERROR")
+	a.wantRecorded()
+}
+
 func TestDeleteOrganization_RemovesAccess(t *testing.T) {
 	a := newAccounts(t, "http://127.0.0.1")
 	tm := a.team()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/db/combine"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // configs batches concurrent reads of an organization's configurations into one
@@ -43,17 +44,23 @@ func (s *Service) readConfigs(ctx context.Context, orgID uuid.UUID, ids []uuid.U
 	return combine.Lookup(ids, func(distinct []uuid.UUID) (map[uuid.UUID]ConfigResult, error) { return s.Configs(ctx, orgID, distinct) })
 }
 
+// configRow is a profile with the network rules of its organization.
+type configRow struct {
+	row
+	Network *netrules.Rules `db:"organization_network"`
+}
+
 // configsSQL sets the organization and reads the configurations in one round trip,
 // because every launch waits for it. OFFSET 0 ensures the order of the two steps.
 const configsSQL = `
 SELECT p.* FROM (SELECT set_config('svc.organization', $1, true) AS id) AS entered
 CROSS JOIN LATERAL (
-	SELECT ` + columns + ` FROM profiles
+	SELECT ` + columns + `, (SELECT network FROM organizations WHERE id = entered.id::uuid) AS organization_network FROM profiles
 	WHERE organization_id = entered.id::uuid AND id = ANY ($2) AND browser_version IS NOT NULL OFFSET 0) AS p`
 
 // Configs returns the configurations of several profiles, like Config.
 func (s *Service) Configs(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]ConfigResult, error) {
-	var rows []row
+	var rows []configRow
 	if err := cmp.Or(s.ConfigDB, s.DB).SelectContext(ctx, &rows, configsSQL, orgID, pq.Array(ids)); err != nil {
 		return nil, fmt.Errorf("read the configurations of profiles: %w", err)
 	}
@@ -84,7 +91,7 @@ func (s *Service) Known(ctx context.Context, orgID uuid.UUID, ids []uuid.UUID) (
 	return found, nil
 }
 
-func (s *Service) config(r row) (Config, error) {
+func (s *Service) config(r configRow) (Config, error) {
 	p, err := r.profile()
 	if err != nil {
 		return Config{}, err
@@ -97,5 +104,5 @@ func (s *Service) config(r row) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return Config{Profile: p, ProxyPassword: password, ClientKeys: clients}, nil
+	return Config{Profile: p, ProxyPassword: password, ClientKeys: clients, OrganizationNetwork: r.Network}, nil
 }

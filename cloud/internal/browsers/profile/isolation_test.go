@@ -52,18 +52,22 @@ func TestRowLevelSecurity_HoldsForConfigs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slip := strings.Replace(configsSQL, "organization_id = entered.id::uuid", "entered.id IS NOT NULL", 1)
-	if slip == configsSQL {
-		t.Fatal("the query does not name the organization")
+	f.exec(`UPDATE organizations SET network = jsonb_build_object('maxBytes', CASE WHEN id = $1 THEN 1 ELSE 2 END)`, f.org)
+	slip := configsSQL
+	for _, condition := range []string{"organization_id = entered.id::uuid", "id = entered.id::uuid"} {
+		before := slip
+		if slip = strings.Replace(slip, "WHERE "+condition, "WHERE entered.id IS NOT NULL", 1); slip == before {
+			t.Fatalf("the query has no condition %s", condition)
+		}
 	}
 	pool := dbtest.Open(t, f.dsn, pg.Options{MaxOpen: 1, Role: pg.AppRole, PreferIndexes: true})
 	both := pq.Array([]uuid.UUID{ours.ID, theirs.ID})
 	for range 2 {
-		var rows []row
+		var rows []configRow
 		if err := pool.SelectContext(t.Context(), &rows, slip, f.org, both); err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) != 1 || rows[0].Name != "ours" {
+		if len(rows) != 1 || rows[0].Name != "ours" || *rows[0].Network.MaxBytes != 1 {
 			t.Errorf("without row-level security the list contains %d profiles: %+v", len(rows), rows)
 		}
 		var all int

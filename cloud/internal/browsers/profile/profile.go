@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/certs"
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	Profile
 	ProxyPassword *string
 	ClientKeys    []certs.Client // the client certificates with their keys
+	// OrganizationNetwork has the network rules of the organization; nil for none.
+	OrganizationNetwork *netrules.Rules
 }
 
 // Stats contains usage and limits; a nil limit is unlimited (specification 2.7).

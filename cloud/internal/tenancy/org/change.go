@@ -9,17 +9,23 @@ import (
 
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // Change is an update of an organization; nil fields stay unchanged.
 type Change struct {
-	Name *string
-	Slug *string
+	Name         *string
+	Slug         *string
+	Network      *netrules.Rules
+	ClearNetwork bool // removes the network rules
 }
 
-// Update renames an organization and returns it. Returns Forbidden for members
-// and Conflict for a taken slug.
+// Update changes an organization and returns it. Returns Forbidden for members,
+// Conflict for a taken slug, and Validation for invalid network rules.
 func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change) (Organization, error) {
+	if details := c.Network.Check("network."); len(details) > 0 {
+		return Organization{}, fault.Invalid(details...)
+	}
 	var o Organization
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		role, err := lockForMember(ctx, tx, orgID, userID)
@@ -27,25 +33,30 @@ func (s *Service) Update(ctx context.Context, orgID, userID uuid.UUID, c Change)
 			return err
 		}
 		if !role.manages(Member) {
-			return forbidden("Only an owner or an admin can rename the organization.")
+			return forbidden("Only an owner or an admin can change the organization.")
 		}
 		before, err := find(ctx, tx, userID, orgID)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx,
-			`UPDATE organizations SET name = coalesce($2, name), slug = coalesce($3, slug) WHERE id = $1`, orgID, c.Name, c.Slug)
+		_, err = tx.ExecContext(ctx, `
+			UPDATE organizations SET name = coalesce($2, name), slug = coalesce($3, slug),
+				network = CASE WHEN $5 THEN NULL ELSE coalesce($4, network) END
+			WHERE id = $1`, orgID, c.Name, c.Slug, c.Network, c.ClearNetwork)
 		if pg.IsUnique(err, "organizations_slug_key") {
 			return errSlugTaken(*c.Slug)
 		}
 		if err != nil {
-			return fmt.Errorf("rename an organization: %w", err)
+			return fmt.Errorf("change an organization: %w", err)
 		}
 		if o, err = find(ctx, tx, userID, orgID); err != nil {
 			return err
 		}
-		return s.Audit.Record(ctx, tx, orgID, "organization.updated", orgID.String(),
-			map[string]any{"name": o.Name, "slug": o.Slug, "oldName": before.Name, "oldSlug": before.Slug})
+		details := map[string]any{"name": o.Name, "slug": o.Slug, "oldName": before.Name, "oldSlug": before.Slug}
+		if c.Network != nil || c.ClearNetwork {
+			details["fields"] = []string{"network"}
+		}
+		return s.Audit.Record(ctx, tx, orgID, "organization.updated", orgID.String(), details)
 	})
 	return o, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 func TestUpdate_Renames(t *testing.T) {
@@ -54,6 +55,49 @@ func TestUpdate_Refusals(t *testing.T) {
 	_, err = f.Update(t.Context(), tm.id, otherUser, org.Change{Name: new("N")})
 	wantKind(t, "another user", err, fault.NotFound, "organization")
 	if o, err := f.Get(t.Context(), tm.owner, tm.id); err != nil || o.Name != "Analytical Engines" || o.Slug != "engines" || f.recorded() != nil {
+		t.Errorf("changed to %+v, %v", o, err)
+	}
+}
+
+func TestUpdate_ChangesNetworkRules(t *testing.T) {
+	f := newFixture(t)
+	tm := f.team()
+	rules := &netrules.Rules{Navigate: &netrules.Filter{Allow: []string{}}, Connect: &netrules.Filter{Deny: []string{"10.0.0.0/8"}}}
+	for _, test := range []struct {
+		change org.Change
+		want   *netrules.Rules
+	}{
+		{org.Change{Network: rules}, rules},
+		{org.Change{Name: new("E")}, rules},
+		{org.Change{Network: &netrules.Rules{}}, &netrules.Rules{}},
+		{org.Change{ClearNetwork: true}, nil},
+	} {
+		got, err := f.Update(t.Context(), tm.id, tm.admin, test.change)
+		if diff := cmp.Diff(test.want, got.Network); diff != "" || err != nil {
+			t.Errorf("%+v: %v (-want +got):\n%s", test.change, err, diff)
+		}
+		read, err := f.Get(t.Context(), tm.member, tm.id)
+		if diff := cmp.Diff(test.want, read.Network); diff != "" || err != nil {
+			t.Errorf("read %v (-want +got):\n%s", err, diff)
+		}
+	}
+	if f.count("organizations WHERE network IS NOT NULL") != 0 {
+		t.Error("the cleared rules are stored")
+	}
+	if got := f.recorded(); len(got) != 4 {
+		t.Errorf("recorded %v", got)
+	}
+}
+
+func TestUpdate_RefusesInvalidNetworkRules(t *testing.T) {
+	f := newFixture(t)
+	tm := f.team()
+	invalid := org.Change{Name: new("N"), Network: &netrules.Rules{Connect: &netrules.Filter{Deny: []string{"ok.example", "https://x/"}}}}
+	_, err := f.Update(t.Context(), tm.id, tm.owner, invalid)
+	if details := fault.From(err).Details; !fault.Is(err, fault.Validation) || len(details) != 1 || details[0].Field != "network.connect.deny[1]" {
+		t.Errorf("error %v, details %+v", err, details)
+	}
+	if o, err := f.Get(t.Context(), tm.owner, tm.id); err != nil || o.Name != "Analytical Engines" || o.Network != nil || f.recorded() != nil {
 		t.Errorf("changed to %+v, %v", o, err)
 	}
 }

@@ -16,16 +16,18 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/page"
 )
 
 // Organization is a tenant, as shown to one of its members.
 type Organization struct {
-	ID        uuid.UUID `db:"id"`
-	Name      string    `db:"name"`
-	Slug      string    `db:"slug"`
-	Role      Role      `db:"role"` // the member's role
-	CreatedAt time.Time `db:"created_at"`
+	ID        uuid.UUID       `db:"id"`
+	Name      string          `db:"name"`
+	Slug      string          `db:"slug"`
+	Role      Role            `db:"role"`    // the member's role
+	Network   *netrules.Rules `db:"network"` // the rules of all launches; nil for none
+	CreatedAt time.Time       `db:"created_at"`
 }
 
 // Service manages organizations, their members and invitations.
@@ -158,7 +160,7 @@ func errSlugTaken(slug string) error {
 
 // membershipsSQL selects organizations as shown to a member.
 const membershipsSQL = `
-	SELECT o.id, o.name, o.slug, o.created_at, m.role
+	SELECT o.id, o.name, o.slug, o.network, o.created_at, m.role
 	FROM organizations o JOIN memberships m ON m.organization_id = o.id
 	WHERE m.user_id = $1`
 

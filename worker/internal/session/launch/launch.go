@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/certs"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
@@ -33,6 +34,8 @@ type Profile struct {
 	Persist        bool // keep the browser's data between launches
 	Criteria       bundle.Criteria
 	Settings       Settings
+	// OrganizationNetwork has the network rules of the organization; nil for none.
+	OrganizationNetwork *netrules.Rules
 }
 
 // Request is one launch. Exactly one of ProfileID and Spec is set.

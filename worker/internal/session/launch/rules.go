@@ -15,11 +15,15 @@ func (r Request) rules(profile Profile, startURLs []string) (*netrules.Policy, e
 	if r.Spec != nil {
 		level, prefix = "spec", "spec.network."
 	}
-	details := append(checkRules(profile.Settings.Network, prefix), checkRules(r.Override.Network, "browser.network.")...)
+	details := slices.Concat(
+		checkRules(profile.OrganizationNetwork, "organization.network."), checkRules(profile.Settings.Network, prefix),
+		checkRules(r.Override.Network, "browser.network."),
+	)
 	if len(details) > 0 {
 		return nil, fault.Invalid(details...)
 	}
 	rules, err := netrules.NewPolicy(
+		netrules.Level{Name: "organization", Rules: profile.OrganizationNetwork},
 		netrules.Level{Name: level, Rules: profile.Settings.Network},
 		netrules.Level{Name: "launch", Rules: r.Override.Network},
 	)

@@ -42,6 +42,26 @@ func TestRules_LaunchNarrowsProfile(t *testing.T) {
 	}
 }
 
+func TestRules_LaunchNarrowsOrganization(t *testing.T) {
+	denied := netrules.Verdict{Denied: true, Level: "organization", Rule: "navigate.deny: evil.test"}
+	for name, request := range map[string]launch.Request{"profile": byProfile(), "spec": bySpec()} {
+		launcher := &recordingLauncher{}
+		r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
+		r.cloud.profile.OrganizationNetwork = &netrules.Rules{Navigate: &netrules.Filter{Deny: []string{"evil.test"}}}
+		r.cloud.profile.Settings = withRules(allowing("*"))
+		request.Override = withRules(allowing("evil.test", "example.com"))
+		_, err := r.Launch(t.Context(), request)
+		assertKind(t, err, fault.Internal)
+		for address, want := range map[string]netrules.Verdict{
+			"https://example.com/": {}, "https://evil.test/": denied, "https://other.test/": {Denied: true, Level: "launch", Rule: "navigate.allow"},
+		} {
+			if v := launcher.spec.Rules.Navigate(address); v != want {
+				t.Errorf("%s: %s: %+v, want %+v", name, address, v, want)
+			}
+		}
+	}
+}
+
 func TestRules_RefusesInvalidOnes(t *testing.T) {
 	r := newFixture(t, func(o *launch.Options) { o.Launcher = &recordingLauncher{} })
 	fields := func(profile, override launch.Settings) (fields []string) {

@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
@@ -67,9 +68,10 @@ type Cloud struct {
 	script     map[Operation][]Answer
 	always     map[Operation]Answer
 	profiles   map[uuid.UUID]cloudapi.ProfileConfig
-	slots      map[uuid.UUID]*slot // by session
-	ended      map[uuid.UUID]bool  // sessions whose end was reported
-	queue      []queued            // launches that wait for a slot, in order of arrival
+	slots      map[uuid.UUID]*slot           // by session
+	ended      map[uuid.UUID]bool            // sessions whose end was reported
+	queue      []queued                      // launches that wait for a slot, in order of arrival
+	network    *sharedapi.NetworkRulesOrNull // of the organization
 	limit      *int
 	next       time.Duration
 	unknown    []uuid.UUID

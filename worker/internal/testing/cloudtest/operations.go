@@ -39,6 +39,7 @@ func (c *Cloud) AuthorizeLaunch(ctx context.Context, r cloudapi.AuthorizeLaunchR
 		}
 		config = profile
 	}
+	config.OrganizationNetwork = c.network
 	call.ProfileID = config.ProfileId
 	c.record(ctx, call)
 	if r.Body.Ends != nil {

@@ -116,6 +116,11 @@ func (c *Cloud) RevokeKey(key string, revoked bool) { c.set(func() { c.revoked[k
 // AddKey adds a valid key of the same organization: it shares the slots of Key.
 func (c *Cloud) AddKey(key string) { c.set(func() { c.keys = append(c.keys, key) }) }
 
+// OrganizationNetwork sets the network rules of the organization; nil for none.
+func (c *Cloud) OrganizationNetwork(rules *sharedapi.NetworkRulesOrNull) {
+	c.set(func() { c.network = rules })
+}
+
 // Limit sets the number of slots.
 func (c *Cloud) Limit(limit int) { c.set(func() { c.limit = &limit }) }
 

@@ -28,6 +28,7 @@ func (c *Cloud) GetProfileConfig(_ context.Context, r cloudapi.GetProfileConfigR
 	if !ok {
 		return nil, fault.Missing("profile")
 	}
+	found.OrganizationNetwork = c.network
 	return cloudapi.GetProfileConfig200JSONResponse{Success: true, Data: found}, nil
 }
 
