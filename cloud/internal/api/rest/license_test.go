@@ -205,8 +205,8 @@ func TestAuthorize_SpecCreatesProfileOnce(t *testing.T) {
 	}
 }
 
-// TestAuthorize_ReturnsNetworkRulesOfOrganization: every configuration has them: of a
-// profile, of a spec, of a repeated request, and read separately.
+// TestAuthorize_ReturnsNetworkRulesOfOrganization: the configuration has them for a
+// profile, for a spec, and after a repeated request.
 func TestAuthorize_ReturnsNetworkRulesOfOrganization(t *testing.T) {
 	a := newLicenseAPI(t)
 	for _, want := range []string{"10.0.0.0/8", "192.168.0.0/16"} { // a change applies to the next launch
@@ -216,7 +216,6 @@ func TestAuthorize_ReturnsNetworkRulesOfOrganization(t *testing.T) {
 		configs := map[string]*cloudapi.ProfileConfig{
 			"profile":  decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 200).ProfileConfig,
 			"repeated": decode[cloudapi.Authorization](t, a.ask(session, "profileId", a.profile), 200).ProfileConfig,
-			"config":   new(decode[cloudapi.ProfileConfig](t, a.do("GET", "/v1/profiles/"+a.profile.String()+"/config", a.worker, nil), 200)),
 		}
 		spec := newID()
 		configs["spec"] = decode[cloudapi.Authorization](t, a.ask(spec, "spec", map[string]any{"browserVersion": 156}), 200).ProfileConfig

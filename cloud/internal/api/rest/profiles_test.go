@@ -236,6 +236,12 @@ func TestGetProfileConfig_RequiresKeyAndReturnsPassword(t *testing.T) {
 	if config.Proxy.Password == nil || *config.Proxy.Password != "hunter2" || config.ProfileId != p.Id {
 		t.Errorf("config %+v", config)
 	}
+	_, err := a.db.Exec(`UPDATE organizations SET network = '{"maxBytes": 1000}' WHERE id = $1`, a.org)
+	must(t, err)
+	config = decode[cloudapi.ProfileConfig](t, a.do("GET", path(p)+"/config", a.worker, nil), 200)
+	if rules := config.OrganizationNetwork; rules == nil || *rules.MaxBytes != 1000 || config.Network != nil {
+		t.Errorf("network rules: %+v of the organization, %+v of the profile", rules, config.Network)
+	}
 	a.wrong("GET", path(p)+"/config", a.caller, nil).want(t, 401, "AUTHENTICATION_ERROR")
 	a.wrong("GET", path(p), a.worker, nil).want(t, 401, "AUTHENTICATION_ERROR")
 }

@@ -44,7 +44,7 @@ func TestRules_LaunchNarrowsProfile(t *testing.T) {
 
 func TestRules_LaunchNarrowsOrganization(t *testing.T) {
 	denied := netrules.Verdict{Denied: true, Level: "organization", Rule: "navigate.deny: evil.test"}
-	for name, request := range map[string]launch.Request{"profile": byProfile(), "spec": bySpec()} {
+	for name, request := range map[string]launch.Request{"profile": byProfile(), "spec": {Headless: true, Spec: &launch.Spec{}}} {
 		launcher := &recordingLauncher{}
 		r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
 		r.cloud.profile.OrganizationNetwork = &netrules.Rules{Navigate: &netrules.Filter{Deny: []string{"evil.test"}}}
