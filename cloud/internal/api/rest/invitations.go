@@ -71,8 +71,8 @@ func (i Invitations) AcceptInvitation(ctx context.Context, r cloudapi.AcceptInvi
 	if err != nil {
 		return nil, err
 	}
-	shown, err := organization(joined, joined.ID == caller.ActiveOrgID)
-	return cloudapi.AcceptInvitation200JSONResponse{Success: true, Data: shown}, err
+	answer, err := organization(joined, joined.ID == caller.ActiveOrgID)
+	return cloudapi.AcceptInvitation200JSONResponse{Success: true, Data: answer}, err
 }
 
 func invitation(i org.Invitation) cloudapi.Invitation {

@@ -46,11 +46,11 @@ func (o Organizations) ListOrganizations(ctx context.Context, r cloudapi.ListOrg
 	}
 	list := cloudapi.OrganizationList{Items: []cloudapi.Organization{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
-		shown, err := organization(item, item.ID == caller.ActiveOrgID)
+		answer, err := organization(item, item.ID == caller.ActiveOrgID)
 		if err != nil {
 			return nil, err
 		}
-		list.Items = append(list.Items, shown)
+		list.Items = append(list.Items, answer)
 	}
 	return cloudapi.ListOrganizations200JSONResponse{Success: true, Data: list}, nil
 }
@@ -66,9 +66,9 @@ func (o Organizations) CreateOrganization(ctx context.Context, r cloudapi.Create
 	if err := o.Activation.Activate(ctx, caller.Session, created.ID); err != nil {
 		return nil, err
 	}
-	shown, err := organization(created, true)
+	answer, err := organization(created, true)
 	return cloudapi.CreateOrganization201JSONResponse{
-		Body:    cloudapi.OrganizationResponse{Success: true, Data: shown},
+		Body:    cloudapi.OrganizationResponse{Success: true, Data: answer},
 		Headers: cloudapi.CreateOrganization201ResponseHeaders{Location: "/v1/organizations/" + created.ID.String()},
 	}, err
 }
@@ -80,8 +80,8 @@ func (o Organizations) GetOrganization(ctx context.Context, _ cloudapi.GetOrgani
 	if err != nil {
 		return nil, err
 	}
-	shown, err := organization(found, found.ID == caller.ActiveOrgID)
-	return cloudapi.GetOrganization200JSONResponse{Success: true, Data: shown}, err
+	answer, err := organization(found, found.ID == caller.ActiveOrgID)
+	return cloudapi.GetOrganization200JSONResponse{Success: true, Data: answer}, err
 }
 
 // UpdateOrganization implements the operation updateOrganization.
@@ -98,8 +98,8 @@ func (o Organizations) UpdateOrganization(ctx context.Context, r cloudapi.Update
 	if err != nil {
 		return nil, err
 	}
-	shown, err := organization(changed, changed.ID == caller.ActiveOrgID)
-	return cloudapi.UpdateOrganization200JSONResponse{Success: true, Data: shown}, err
+	answer, err := organization(changed, changed.ID == caller.ActiveOrgID)
+	return cloudapi.UpdateOrganization200JSONResponse{Success: true, Data: answer}, err
 }
 
 // DeleteOrganization implements the operation deleteOrganization.
@@ -121,8 +121,8 @@ func (o Organizations) ActivateOrganization(ctx context.Context, _ cloudapi.Acti
 	if err := o.Activation.Activate(ctx, caller.Session, found.ID); err != nil {
 		return nil, err
 	}
-	shown, err := organization(found, true)
-	return cloudapi.ActivateOrganization200JSONResponse{Success: true, Data: shown}, err
+	answer, err := organization(found, true)
+	return cloudapi.ActivateOrganization200JSONResponse{Success: true, Data: answer}, err
 }
 
 func organization(o org.Organization, active bool) (cloudapi.Organization, error) {
