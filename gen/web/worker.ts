@@ -10584,6 +10584,26 @@ export interface operations {
                     "application/json": components["schemas"]["WebDriverErrorResponse"];
                 };
             };
+            /** @description The command failed in the browser, such as a script that does not end in time. */
+            500: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "value": {
+                     *         "error": "script timeout",
+                     *         "message": "script timeout",
+                     *         "stacktrace": ""
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebDriverErrorResponse"];
+                };
+            };
             /** @description An error of WebDriver. */
             default: {
                 headers: {
