@@ -39,11 +39,12 @@ func (s *Service) authorize(ctx context.Context, a *attempt, build browser.Build
 	}
 	grant, err = s.takeSlot(ctx, a, build)
 	if err != nil {
-		if mayHaveReserved(err) && a.ProfileID != nil && a.usesWorkerKey() {
+		if mayHaveReserved(err) && a.ProfileID != nil && s.chargedKey(a.OrganizationKey).IsZero() {
 			// The cloud may have reserved a slot although its answer was lost. The
 			// reservation of a spec expires by itself, because the id of its profile is
-			// unknown here. So does that of a caller's key: otherwise anyone who can
-			// reach the port could create any number of reports with made-up keys.
+			// unknown here. So does that of another key than the worker's own: otherwise
+			// anyone who can reach the port could create any number of reports with
+			// made-up keys.
 			s.releaseSlot(a, *a.ProfileID)
 		}
 		return Grant{}, err

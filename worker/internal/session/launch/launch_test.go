@@ -129,7 +129,7 @@ func TestLaunch_ReportsEachInvalidField(t *testing.T) {
 }
 
 func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
-	r := newFixture(t)
+	r := newFixture(t, func(o *launch.Options) { o.Key = session.NewOrganizationKey("the worker's own") })
 	running := r.launch(t, byProfile())
 	browsers, directories := len(r.browsers()), len(r.directories(t))
 	for _, tc := range []struct {
@@ -138,7 +138,7 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 		reported bool   // the end is reported, because the cloud may hold a slot
 	}{
 		{fault.PaymentRequired, "", false}, {fault.Unavailable, "", true}, {fault.OwnKeyRefused, "", false}, {fault.NotFound, "", false},
-		{fault.Conflict, "", false}, {fault.Unavailable, "unverified", false},
+		{fault.Conflict, "", false}, {fault.Unavailable, "unverified", false}, {fault.Unavailable, "the worker's own", true},
 	} {
 		r.cloud.refusal = fault.New(tc.kind, "no")
 		request := byProfile()
