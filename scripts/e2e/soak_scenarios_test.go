@@ -190,13 +190,13 @@ func (s scenarioTest) throughCut(ctx context.Context, endpoint string, header ht
 		return
 	}
 	parts.Scheme, parts.Host = "ws", s.cutting.Addr().String()
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // it may hang instead
+	defer cancel()
 	conn, err := ws.Dial(ctx, parts.String(), header, ws.Options{})
 	if err != nil {
 		return // it may be cut in the handshake
 	}
 	defer conn.CloseNow()
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // it may hang instead
-	defer cancel()
 	message := fmt.Appendf(nil, `{"id":1,"method":"Runtime.evaluate","params":{"expression":%q}}`, strings.Repeat("x", 256<<10))
 	for conn.Write(ctx, ws.Text, message) == nil && ctx.Err() == nil {
 		if _, _, err := conn.Read(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/testenv"
 )
@@ -210,7 +211,8 @@ func (s soakTest) kill(victim string) string {
 // endSessions ends the sessions that still run after the round.
 func (s soakTest) endSessions(t *testing.T) {
 	t.Helper()
-	answer, err := s.worker.api.ListBrowserSessionsWithResponse(t.Context(), &workerapi.ListBrowserSessionsParams{})
+	running := sharedapi.SessionStatusRunning // ended ones would fill the page
+	answer, err := s.worker.api.ListBrowserSessionsWithResponse(t.Context(), &workerapi.ListBrowserSessionsParams{Status: &running, Limit: new(int32(100))})
 	requireAnswer(t, err, answer, 200)
 	for _, session := range answer.JSON200.Data.Items {
 		s.worker.killSession(t, session.Id)
