@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -72,4 +73,30 @@ func fields(err error) string {
 		names = append(names, detail.Field)
 	}
 	return strings.Join(names, " ")
+}
+
+// TestBody_ReportsWholeBody sends other values than an object to an operation whose body has
+// secrets, and to one without a body.
+func TestBody_ReportsWholeBody(t *testing.T) {
+	secret := `[{"name":"ab","proxy":{"server":"s","password":"hunter2","pasword":"hunter2"}},"hunter2",[{"pasword":"hunter2"}]]`
+	for body, received := range map[string]string{
+		`5`: `5`, `true`: `true`, `[]`: `[]`, `[1]`: `[1]`, `"x"`: `"x"`,
+		`"https://ann:hunter2@a.example"`:         `"https://***@a.example"`,
+		`"{\"proxy\":{\"pasword\":\"hunter2\"}}"`: ``,
+		`"password=hunter2"`:                      ``,
+		secret:                                    `[{"name":"ab","proxy":{"server":"s"}},"***","***"]`,
+	} {
+		got := send(t, call{body: body})
+		want := []expectedDetail{{"body", "INVALID_TYPE", received, `{"type":"object"}`, "must be an object"}}
+		if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
+			t.Errorf("%s: status %d: %s", body, got.status, diff)
+		}
+	}
+	for _, received := range []string{`5`, `[]`, `"x"`} {
+		got := send(t, call{method: http.MethodGet, target: "/open", body: received})
+		want := []expectedDetail{{"body", "UNRECOGNIZED_KEY", received, ``, "this operation does not accept a body"}}
+		if diff := cmp.Diff(want, details(t, got.fault.Details), cmp.AllowUnexported(expectedDetail{})); diff != "" {
+			t.Errorf("%s: status %d: %s", received, got.status, diff)
+		}
+	}
 }

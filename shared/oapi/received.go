@@ -55,15 +55,19 @@ func (c *checker) received(r *rule, i int32) any {
 	}
 	switch n := c.tape.nodes[i]; n.kind {
 	case kindString:
-		if r.kinds&kindString == 0 && r.holdsSecret(map[*rule]bool{}) {
+		text := string(c.tape.str(i))
+		if i == 0 && mentionsSecret(text) || i > 0 && r.kinds&kindString == 0 && r.holdsSecret(map[*rule]bool{}) {
 			return nil // such as a URL with a password instead of an object
 		}
-		return receivedText(string(c.tape.str(i)))
+		return receivedText(text)
 	case kindNumber:
 		return receivedNumber(string(c.tape.raw(i)))
 	case kindArray, kindObject:
-		if r.kinds != 0 && r.kinds&n.kind == 0 && r.holdsSecret(map[*rule]bool{}) {
-			return nil // the parts cannot be assigned to rules
+		if r.excludesSecret(n.kind) {
+			if i > 0 || n.kind != kindArray {
+				return nil // the parts cannot be assigned to rules
+			}
+			r = &rule{array: arrayRule{items: r}} // a list instead of the one body
 		}
 		e := redactedEncoder{check: c}
 		e.value(r, i)
@@ -111,6 +115,18 @@ func (c *checker) namesSecret(name string) bool {
 	return c.secrets[name] || fault.IsSecretName(name)
 }
 
+// mentionsSecret reports whether a text may be an encoded body with a secret, such as JSON
+// that was encoded twice.
+func mentionsSecret(text string) bool {
+	return strings.Contains(text, "{") || fault.IsSecretName(text)
+}
+
+// excludesSecret reports whether a value of this kind is refused by a rule with secrets. Its
+// parts may be secrets, because they cannot be assigned to rules.
+func (r *rule) excludesSecret(kind kind) bool {
+	return r.kinds != 0 && r.kinds&kind == 0 && r.holdsSecret(map[*rule]bool{})
+}
+
 // redactedEncoder writes a value as JSON without its secrets. It stops soon after the
 // maximum length.
 type redactedEncoder struct {
@@ -124,7 +140,12 @@ func (e *redactedEncoder) full() bool { return e.out.Len() > 4*fault.MaxReceived
 
 func (e *redactedEncoder) value(r *rule, i int32) {
 	t := &e.check.tape
-	switch n := t.nodes[i]; n.kind {
+	n := t.nodes[i]
+	if n.kind&(kindString|kindArray) != 0 && r != nil && r.excludesSecret(n.kind) {
+		e.text("***")
+		return
+	}
+	switch n.kind {
 	case kindString:
 		e.text(fault.MaskSecrets(string(t.str(i))))
 	case kindNumber:

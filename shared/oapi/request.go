@@ -157,11 +157,17 @@ func (o *operation) rejectBody(c echo.Context, run *checker) error {
 	if len(text) == 0 {
 		return nil
 	}
-	if run.tape.parse(text) != nil || run.tape.nodes[0].kind != kindObject {
-		run.report(finding{code: fault.UnrecognizedKey, message: "this operation does not accept a body"})
+	refusal := finding{code: fault.UnrecognizedKey, message: "this operation does not accept a body"}
+	if run.tape.parse(text) != nil {
+		run.report(refusal)
 		return nil
 	}
-	run.body(&emptyObject)
+	if run.tape.nodes[0].kind == kindObject {
+		run.body(&emptyObject)
+		return nil
+	}
+	refusal.received = run.received(&emptyObject, 0)
+	run.report(refusal)
 	return nil
 }
 
