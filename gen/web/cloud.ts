@@ -2602,6 +2602,8 @@ export interface components {
              * @description The number of profiles that count toward `limit`, if a launch is refused because of the profile limit; `current` counts slots.
              */
             profileCount?: number;
+            /** @description Why a launch is refused: `concurrency_limit` (all slots are in use) or `profile_limit` (the spec needs a profile, and the profile limit is reached). More reasons may be added. */
+            reason?: string;
             /** @description The required type. */
             type?: string;
         } & {
@@ -10709,7 +10711,8 @@ export interface operations {
                      *             "code": "CUSTOM",
                      *             "constraint": {
                      *               "current": 3,
-                     *               "limit": 3
+                     *               "limit": 3,
+                     *               "reason": "concurrency_limit"
                      *             },
                      *             "field": "profileId",
                      *             "message": "concurrency_limit"

@@ -3827,7 +3827,8 @@ type ClientInterface interface {
 
 	// GetBrowserSession Get a session
 	//
-	// Returns the session with its URLs. Each request issues a new control token.
+	// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
+	// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4261,7 +4262,8 @@ func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessio
 
 // GetBrowserSession Get a session
 //
-// Returns the session with its URLs. Each request issues a new control token.
+// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
+// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
 //
 // Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5569,7 +5571,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetBrowserSessionWithResponse Get a session
 	//
-	// Returns the session with its URLs. Each request issues a new control token.
+	// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
+	// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7535,7 +7538,8 @@ func (c *ClientWithResponses) KillBrowserSessionWithResponse(ctx context.Context
 
 // GetBrowserSessionWithResponse Get a session
 //
-// Returns the session with its URLs. Each request issues a new control token.
+// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
+// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
 //
 // Returns a wrapper object for the known response body format(s).
 //

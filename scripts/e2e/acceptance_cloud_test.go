@@ -211,7 +211,7 @@ func (a *acceptance) runningSessionSurvives(t *testing.T) {
 	for i := range freeSlots {
 		begin(i+1).requireStatus(t, 201)
 	}
-	begin(freeSlots+1).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").requireValue(t, "error.details.0.message", `"concurrency_limit"`)
+	begin(freeSlots+1).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").requireValue(t, "error.details.0.constraint.reason", `"concurrency_limit"`)
 	beat := fleet.post(t, "/v1/license/sessions/heartbeat", fmt.Sprintf(
 		`{"machineId":"acceptance","bootId":%q,"seq":%d,"sessions":["%s"]}`, uuid.Nil, freeSlots+2, strings.Join(sessions[:freeSlots], `","`))).requireStatus(t, 200)
 	if accepted, _ := beat.value("data.accepted").([]any); len(accepted) != freeSlots {

@@ -138,7 +138,7 @@ func (s *Service) start(ctx context.Context, report StartReport) (Session, error
 func errNoSlot(u Usage) error {
 	return fault.New(fault.PaymentRequired, "All slots of the organization are in use.", fault.Detail{
 		Field: "profileId", Code: fault.Custom, Message: string(ConcurrencyLimit),
-		Constraint: map[string]any{"current": u.Current, "limit": u.Limit},
+		Constraint: map[string]any{"reason": ConcurrencyLimit, "current": u.Current, "limit": u.Limit},
 	})
 }
 

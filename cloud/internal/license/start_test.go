@@ -118,7 +118,7 @@ func TestStart_WithoutSlotIsRefusedAtLimit(t *testing.T) {
 			limit := 1
 			want := []fault.Detail{{
 				Field: "profileId", Code: fault.Custom, Message: "concurrency_limit",
-				Constraint: map[string]any{"current": 1, "limit": &limit},
+				Constraint: map[string]any{"reason": license.ConcurrencyLimit, "current": 1, "limit": &limit},
 			}}
 			if diff := cmp.Diff(want, fault.From(err).Details); diff != "" {
 				t.Error(diff)

@@ -172,7 +172,7 @@ func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
 				t.Errorf("answered %d %s", status, text)
 			}
 			if tc.reason != "" {
-				want := map[string]any{"current": float64(1), "limit": float64(1)}
+				want := map[string]any{"reason": tc.reason, "current": float64(1), "limit": float64(1)}
 				if d := got.Error.Details; len(d) != 1 || d[0].Field != "profileId" || d[0].Code != "CUSTOM" || d[0].Message != tc.reason || !cmp.Equal(d[0].Constraint, want) {
 					t.Errorf("details %+v", d)
 				}

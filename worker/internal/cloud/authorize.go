@@ -155,7 +155,7 @@ func refusalFault(authorization launch.Authorization, verdict cloudapi.Authoriza
 	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {
 		message = "The organization has reached the profile limit of its plan."
 	}
-	constraint := map[string]any{"current": verdict.Current, "limit": verdict.Limit}
+	constraint := map[string]any{"reason": *verdict.Reason, "current": verdict.Current, "limit": verdict.Limit}
 	if verdict.ProfileCount != nil {
 		constraint["profileCount"] = *verdict.ProfileCount
 	}

@@ -108,7 +108,7 @@ func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fake, client := newFakeCloud(t)
-			constraint, profileCount := map[string]any{"current": int32(3), "limit": tc.constraint}, ""
+			constraint, profileCount := map[string]any{"reason": cloudapi.RefusalReason(tc.reason), "current": int32(3), "limit": tc.constraint}, ""
 			if tc.name == "profiles" {
 				constraint["profileCount"], profileCount = int32(7), `,"profileCount":7`
 			}
