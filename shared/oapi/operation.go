@@ -18,6 +18,8 @@ type operation struct {
 	header     []*param
 	// credentials are the query parameters of security schemes.
 	credentials []string
+	required    []string // the credentials of which one is required, for messages
+	keys        []KeyKind
 	// selfAuthorizing operations authorize the caller themselves, before Inspect.
 	selfAuthorizing bool
 	body            *bodyRule

@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/browser-svc/svc/shared/fault"
 )
 
 // credentialSet is a security alternative: all of its schemes are required. An empty
@@ -39,6 +37,7 @@ func (o *operation) setSecurity(s *spec, op *endpoint, authenticators map[string
 				return fmt.Errorf("security scheme %s has no authenticator", name)
 			}
 			way = append(way, authenticate)
+			o.addScheme(name)
 			location, parameter := s.credentialLocation(name)
 			if location == inQuery {
 				o.credentials = append(o.credentials, parameter)
@@ -93,12 +92,14 @@ func (o *operation) authenticate(r *http.Request) (*http.Request, error) {
 	}
 	for _, way := range o.security {
 		admitted, err := way.authenticate(r)
-		if errors.Is(err, ErrNoCredential) {
-			continue
+		switch {
+		case err == nil:
+			return admitted, nil
+		case !errors.Is(err, ErrNoCredential):
+			return nil, o.refuse(r, err)
 		}
-		return admitted, err
 	}
-	return nil, fault.New(fault.Unauthenticated, "This request needs a valid credential.")
+	return nil, o.refuse(r, ErrNoCredential)
 }
 
 func (a credentialSet) authenticate(r *http.Request) (*http.Request, error) {

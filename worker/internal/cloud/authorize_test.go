@@ -382,6 +382,8 @@ func TestVerifyKey(t *testing.T) {
 	}
 	err := client.VerifyKey(t.Context(), session.NewOrganizationKey("svc_other"))
 	assertFault(t, err, fault.Unauthenticated, "The organization key is not valid.")
+	err = client.VerifyKey(t.Context(), session.NewOrganizationKey("wrk_other"))
+	assertFault(t, err, fault.Unauthenticated, "The key is a worker key and not that of this worker. Launches need an organization key (svc_, from the dashboard).")
 	fake.Down(true)
 	err = client.VerifyKey(t.Context(), session.NewOrganizationKey(cloudtest.Key))
 	assertFault(t, err, fault.Unavailable, "The cloud cannot be reached.")

@@ -18,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/tracing"
 	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -156,6 +157,9 @@ func (k credential) answerFault(response *http.Response, body []byte) *fault.Err
 func (k credential) errorFault(status int, answer sharedapi.Error) *fault.Error {
 	cause := fmt.Errorf("the cloud answered %d %s: %s", status, answer.Code, answer.Message)
 	if k.fromCaller && status == http.StatusUnauthorized {
+		if oapi.KindOfKey(k.key.Reveal()) == oapi.WorkerKey {
+			return fault.Wrap(cause, fault.Unauthenticated, "The key is a worker key and not that of this worker. Launches need an organization key (svc_, from the dashboard).")
+		}
 		return fault.Wrap(cause, fault.Unauthenticated, "The organization key is not valid.")
 	}
 	if k.fromCaller && status == http.StatusForbidden {
