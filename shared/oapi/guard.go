@@ -94,6 +94,7 @@ func NewGuard(doc *Document, opts Options) (*Guard, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
+			o.concrete = s.concretePaths(o)
 			o.maxBody = cmp.Or(o.maxBody, opts.MaxBody, defaultMaxBody)
 			if err := g.addRoute(o); err != nil {
 				return nil, err
@@ -163,6 +164,9 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 			op := g.lookup(c.Request().Method, c.Path())
 			if op == nil || op.selfAuthorizing {
 				return next(c)
+			}
+			if err := op.checkMethod(c); err != nil {
+				return err
 			}
 			if err := g.admit(c, op); err != nil {
 				return err

@@ -16,6 +16,7 @@ type operation struct {
 	query      map[string]*param
 	queryOrder []*param // the query parameters in the document's order
 	header     []*param
+	concrete   []concretePath
 	// credentials are the query parameters of security schemes.
 	credentials []string
 	required    []string // the credentials of which one is required, for messages
