@@ -1195,7 +1195,8 @@ type Authorization struct {
 	SlotId *externalRef0.Uuid `json:"slotId,omitempty"`
 }
 
-// AuthorizeRequest The session to launch, with a profile or a spec, but not both.
+// AuthorizeRequest The session to launch, with a profile or a spec, but not both. A `spec` requires `browserVersion` here: only the
+// worker can choose a version.
 type AuthorizeRequest struct {
 	// BootId An identifier.
 	//

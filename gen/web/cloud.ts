@@ -2060,7 +2060,10 @@ export interface components {
             reason?: components["schemas"]["RefusalReason"];
             slotId?: components["schemas"]["Uuid"];
         };
-        /** @description The session to launch, with a profile or a spec, but not both. */
+        /**
+         * @description The session to launch, with a profile or a spec, but not both. A `spec` requires `browserVersion` here: only the
+         *     worker can choose a version.
+         */
         AuthorizeRequest: {
             bootId: components["schemas"]["Uuid"];
             /** @description Ended sessions of this machine. They are ended before the check. */
@@ -4897,7 +4900,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The credential is missing or wrong. */
+        /** @description The credential is missing or wrong. The message names a key of the wrong kind. */
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["XRequestId"];
@@ -4909,7 +4912,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "AUTHENTICATION_ERROR",
-                 *         "message": "This request needs a valid credential."
+                 *         "message": "This request requires an organization key (svc_, from the dashboard) in X-API-Key."
                  *       },
                  *       "success": false
                  *     }
