@@ -602,6 +602,7 @@ const (
 	UnavailableReasonLessThannil       UnavailableReason = "<nil>"
 	UnavailableReasonMaxSessions       UnavailableReason = "max_sessions"
 	UnavailableReasonMemory            UnavailableReason = "memory"
+	UnavailableReasonNoBrowser         UnavailableReason = "no_browser"
 	UnavailableReasonNoKey             UnavailableReason = "no_key"
 )
 
@@ -627,6 +628,8 @@ func (e UnavailableReason) Valid() bool {
 	case UnavailableReasonMaxSessions:
 		return true
 	case UnavailableReasonMemory:
+		return true
+	case UnavailableReasonNoBrowser:
 		return true
 	case UnavailableReasonNoKey:
 		return true
@@ -1625,7 +1628,8 @@ type FleetCapacity struct {
 
 	// Reason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
 	// down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
-	// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+	// means that isolation is required and incomplete. `no_browser` means that `CHROMIUM_PATH` is unusable, or that no
+	// Chromium is installed. The other values name the limit that is reached. `GET /readyz`
 	// returns all reasons.
 	Reason *UnavailableReason `json:"reason"`
 
@@ -1715,7 +1719,8 @@ type FleetLive struct {
 
 	// Reason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
 	// down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
-	// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+	// means that isolation is required and incomplete. `no_browser` means that `CHROMIUM_PATH` is unusable, or that no
+	// Chromium is installed. The other values name the limit that is reached. `GET /readyz`
 	// returns all reasons.
 	Reason *UnavailableReason `json:"reason"`
 }
@@ -2756,7 +2761,8 @@ type TimelineStepName string
 
 // UnavailableReason Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
 // down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
-// means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+// means that isolation is required and incomplete. `no_browser` means that `CHROMIUM_PATH` is unusable, or that no
+// Chromium is installed. The other values name the limit that is reached. `GET /readyz`
 // returns all reasons.
 type UnavailableReason string
 
@@ -3764,6 +3770,7 @@ type ClientInterface interface {
 	//
 	// - `draining`: the worker is draining or shutting down.
 	// - `isolation`: isolation is required and incomplete.
+	// - `browser`: no browser can be launched (`no_browser`): `CHROMIUM_PATH` is unusable, or no Chromium is installed.
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
@@ -4149,6 +4156,7 @@ func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestE
 //
 //   - `draining`: the worker is draining or shutting down.
 //   - `isolation`: isolation is required and incomplete.
+//   - `browser`: no browser can be launched (`no_browser`): `CHROMIUM_PATH` is unusable, or no Chromium is installed.
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 //     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.
@@ -5502,6 +5510,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - `draining`: the worker is draining or shutting down.
 	// - `isolation`: isolation is required and incomplete.
+	// - `browser`: no browser can be launched (`no_browser`): `CHROMIUM_PATH` is unusable, or no Chromium is installed.
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
@@ -7439,6 +7448,7 @@ func (c *ClientWithResponses) ListBrowserVersionsWithResponse(ctx context.Contex
 //
 //   - `draining`: the worker is draining or shutting down.
 //   - `isolation`: isolation is required and incomplete.
+//   - `browser`: no browser can be launched (`no_browser`): `CHROMIUM_PATH` is unusable, or no Chromium is installed.
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 //     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.

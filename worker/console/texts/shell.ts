@@ -12,6 +12,10 @@ const reasons: Record<Reason, [name: string, advice: string]> = {
     "Isolation incomplete",
     "MIN_ISOLATION is full, but this machine does not support every isolation mechanism. The Machine page lists them.",
   ],
+  no_browser: [
+    "No browser",
+    "The worker finds no usable Chromium. Install the package chromium, or correct CHROMIUM_PATH.",
+  ],
   cloud_unreachable: [
     "Cloud unreachable",
     "The worker cannot reach the cloud. Check SVC_CLOUD_URL and the network of the worker.",

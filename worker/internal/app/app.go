@@ -71,7 +71,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer w.startFileSweep()()
 	defer w.startGarbageCollection(ctx)()
 	defer w.startRecordingStore(ctx)()
-	logger.InfoContext(ctx, "worker ready", "address", listener.Addr().String(), "public", w.address.String(),
+	logger.InfoContext(ctx, "worker started", "address", listener.Addr().String(), "public", w.address.String(),
 		"cloud", config.CloudURL, "machine", w.machine.ID, "boot", w.machine.BootID)
 	debug.FreeOSMemory() // parsing the API documents needs far more memory than the result
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))

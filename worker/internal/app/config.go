@@ -12,6 +12,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/metrics"
+	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/tracing"
 )
@@ -78,6 +79,9 @@ const (
 // noKey is the value of SVC_KEY of a worker that has no key.
 const noKey = "none"
 
+// headerValue matches a text without spaces that can be sent in a header.
+var headerValue = lazy.Regexp(`^[!-~]*$`)
+
 var workerID = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // frameAncestor matches an origin, whose host may begin with a wildcard. Nothing in it can
@@ -133,7 +137,7 @@ func (c Config) Validate() error {
 			problems = append(problems, fmt.Errorf("VIEW_FRAME_ANCESTORS: %q is not an origin such as https://app.example.com", origin))
 		}
 	}
-	problems = append(problems, c.Lifetimes.Validate(), c.Metrics.Validate(), c.Traces.Validate())
+	problems = append(problems, c.validateOrganizationKey(), c.Lifetimes.Validate(), c.Metrics.Validate(), c.Traces.Validate())
 	for name, address := range map[string]string{"PUBLIC_URL": c.PublicURL, "SVC_CLOUD_URL": c.CloudURL} {
 		if address == "" {
 			continue
@@ -144,6 +148,19 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// validateOrganizationKey checks what is wrong with a key in any cloud. Readiness
+// reports a key that the cloud refuses.
+func (c Config) validateOrganizationKey() error {
+	const organizationKey = "SVC_KEY must be an organization key (svc_, from the dashboard), or none"
+	switch {
+	case !headerValue().MatchString(c.OrganizationKey):
+		return errors.New(organizationKey + ", without spaces and line breaks")
+	case oapi.KindOfKey(c.OrganizationKey) == oapi.WorkerKey:
+		return errors.New(organizationKey + "; a worker key (wrk_) belongs in API_KEY")
+	}
+	return nil
 }
 
 // organizationKey returns the worker's organization key; empty without one.

@@ -57,6 +57,8 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 			[]string{"IDLE_TIMEOUT must", "MAX_DURATION must", "CONNECT_TIMEOUT must"}},
 		{"defaults above limits", map[string]string{"IDLE_TIMEOUT": "5m,1m", "MAX_DURATION": "2h,1h"},
 			[]string{"IDLE_TIMEOUT: the default (5m0s) must not be greater than the longest value (1m0s)", "MAX_DURATION: the default (2h0m0s)"}},
+		{"a worker key as organization key", map[string]string{"SVC_KEY": "wrk_hidden"}, []string{"SVC_KEY", "API_KEY"}},
+		{"an organization key with a line break", map[string]string{"SVC_KEY": "svc_hidden\nx"}, []string{"SVC_KEY"}},
 		{"no port", map[string]string{"PORT": "0"}, []string{"PORT"}},
 		{"a public URL without a host", map[string]string{"PUBLIC_URL": "https://"}, []string{"PUBLIC_URL"}},
 		{"a password in a URL", map[string]string{"SVC_CLOUD_URL": "https://u:hidden@cloud.example"}, []string{"SVC_CLOUD_URL"}},

@@ -2,11 +2,21 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cloud"
+)
+
+// The browsers are looked for at most this often, and for at most this long.
+const (
+	browserCheckPeriod  = 5 * time.Second
+	browserCheckTimeout = time.Second
 )
 
 // newReadiness reports whether this worker would accept a launch. The checks only
@@ -15,6 +25,7 @@ func (w *worker) newReadiness(config Config, logger *slog.Logger) *httpd.Readine
 	return httpd.NewReadiness(logger,
 		func(context.Context) []httpd.Reason { return drainingReasons(w.launches.Draining()) },
 		func(context.Context) []httpd.Reason { return config.isolationReasons(w.launcher.Isolation()) },
+		httpd.Cached(browserCheckPeriod, browserCheckTimeout, w.browserReasons),
 		func(context.Context) []httpd.Reason { return config.licenseReasons(w.cloud.License()) },
 		func(context.Context) []httpd.Reason { return w.host.reasons(w.launches.Counts()) },
 	)
@@ -40,6 +51,21 @@ func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 		Check: "isolation", Code: "isolation",
 		Message: "MIN_ISOLATION is full, but this host does not allow " + missing[0].Name + ". GET /fleet/status shows the reason.",
 	}}
+}
+
+// browserReasons returns why no browser can be launched. A browser that is still asked
+// for its version counts as usable: launches wait for it, too.
+func (w *worker) browserReasons(ctx context.Context) []httpd.Reason {
+	reason := httpd.Reason{Check: "browser", Code: "no_browser"}
+	switch builds, err := w.builds.Find(ctx); {
+	case errors.Is(err, browser.ErrUnusablePath):
+		reason.Message = fault.From(err).Message
+	case err == nil && len(builds) == 0:
+		reason.Message = "No Chromium is installed. Install the package chromium, set CHROMIUM_PATH, or add a build with svc-worker browsers install."
+	default:
+		return nil
+	}
+	return []httpd.Reason{reason}
 }
 
 // licenseReasons returns why the cloud would not allow a launch with the worker's

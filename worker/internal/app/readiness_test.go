@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +109,18 @@ func TestReadiness_WithoutAKey(t *testing.T) {
 			r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.OrganizationKey = key })
 			r.awaitReadiness(t, want, workerapi.LicenseStateNoKey)
 		})
+	}
+}
+
+func TestReadiness_WithoutBrowser(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), func(c *app.Config) { c.ChromiumPath = "/nope" })
+	r.awaitReadiness(t, "no_browser", workerapi.LicenseStateOk)
+	if _, text := r.call(t.Context(), t, "GET", "/readyz", ""); !strings.Contains(string(text), "CHROMIUM_PATH") || !strings.Contains(string(text), "package chromium") {
+		t.Errorf("the answer does not name the variable and the package: %s", text)
+	}
+	status, text := r.call(t.Context(), t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q}`, r.cloud.Profile(r.version)), "X-API-Key", workerKey)
+	if got := decode[failure](t, text); status != http.StatusServiceUnavailable || !strings.Contains(got.Error.Message, "CHROMIUM_PATH") {
+		t.Errorf("a launch answers %d %s", status, text)
 	}
 }
 

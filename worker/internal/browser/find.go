@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // FindOptions configures where to look for builds.
@@ -57,11 +59,20 @@ var (
 	binaryNames = []string{"chromium", "chrome", "chromium-browser", "headless_shell", "chrome-headless-shell", "chromium-headless-shell"}
 )
 
+// ErrUnusablePath is wrapped by the error for a configured Path that is no executable Chromium.
+var ErrUnusablePath = errors.New("is not a usable Chromium")
+
+func (f *Finder) unusablePath(cause error) error {
+	return fault.Wrap(errors.Join(fmt.Errorf("%s %w", f.opts.Path, ErrUnusablePath), cause), fault.Unavailable,
+		"CHROMIUM_PATH is not a usable Chromium. Set it to the executable, or unset it and install the package chromium.")
+}
+
 // Find lists the builds, newest first. Each executable is listed once; a version
 // that is installed twice is listed twice. An executable that does not answer
 // --version is skipped, logged, and not queried again until its file changes. Find
 // waits at most newBuildWait for a new executable, longer only if no build is usable
-// without it. It is an error if a configured Path yields no build.
+// without it. The error is Unavailable and wraps ErrUnusablePath if a configured Path
+// yields no build.
 func (f *Finder) Find(ctx context.Context) ([]Build, error) {
 	paths, configured := f.candidates(), realBinary(f.opts.Path)
 	queries := f.versions.queryAll(paths)
@@ -77,9 +88,9 @@ func (f *Finder) Find(ctx context.Context) ([]Build, error) {
 	}
 	if f.opts.Path != "" && !slices.ContainsFunc(builds, isUsable) {
 		if q := queries[configured]; q != nil && q.err != nil {
-			return nil, fmt.Errorf("find builds: %s is not a usable Chromium: %w", f.opts.Path, q.err)
+			return nil, f.unusablePath(q.err)
 		}
-		return nil, fmt.Errorf("find builds: %s is not a usable Chromium", f.opts.Path)
+		return nil, f.unusablePath(nil)
 	}
 	return builds, nil
 }

@@ -2,10 +2,12 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/host/fleet"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -57,7 +59,7 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 func (s *Server) FleetStatus(ctx context.Context) (workerapi.FleetStatus, error) {
 	waiting, rejected := s.Identity.Reports()
 	builds, err := s.Builds.Find(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, browser.ErrUnusablePath) { // its reason is in capacity
 		return workerapi.FleetStatus{}, err
 	}
 	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.liveStatus(ctx)
