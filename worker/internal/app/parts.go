@@ -182,7 +182,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 	if w.cloud, err = cloud.New(w.config.CloudURL, w.config.organizationKey(), w.machine, w.roots, w.traces, w.logger); err != nil {
 		return err
 	}
-	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger)
+	w.reports, err = report.New(w.cloud, w.sessions, filepath.Join(w.dir, "reports"), w.logger.With("cloud", w.config.CloudURL))
 	return err
 }
 

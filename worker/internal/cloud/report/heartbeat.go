@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -22,6 +23,9 @@ const firstHeartbeatDelay = 2 * time.Second
 // failed heartbeat with the worker's own key.
 const maxHeartbeatRetry = 6 * time.Second
 
+// failureLogInterval is how often a worker logs that heartbeats still fail.
+const failureLogInterval = 5 * time.Minute
+
 // heartbeatSender sends the heartbeats of the worker's own key, or those of all
 // callers' keys, one at a time. Two senders keep callers' keys from delaying
 // the worker's own heartbeats.
@@ -30,6 +34,8 @@ type heartbeatSender struct {
 	own        bool
 	starts     *recentStarts
 	unanswered []session.OrganizationKey // keys whose last heartbeat got no answer
+	failure    string                    // the message of the failure since the last success; "" if none
+	loggedAt   time.Time                 // when it was logged
 }
 
 func newHeartbeatSender(r *Reporter, own bool) *heartbeatSender {
@@ -56,8 +62,9 @@ func (l *heartbeatSender) run(ctx context.Context) {
 		wait := jitter(every)
 		if next, err := l.sendHeartbeats(ctx); err != nil {
 			wait = min(pause.NextBackOff(), wait)
-			l.r.logger.WarnContext(ctx, "heartbeat failed", "error", err, "retryIn", wait.Round(time.Millisecond))
+			l.logFailure(ctx, err)
 		} else {
+			l.logRecovery(ctx)
 			pause.Reset()
 			every = next
 			wait = jitter(every)
@@ -65,6 +72,27 @@ func (l *heartbeatSender) run(ctx context.Context) {
 		if !l.waitForRound(ctx, time.After(wait)) {
 			return
 		}
+	}
+}
+
+// logFailure logs failed heartbeats once per failureLogInterval, and when their reason changes.
+func (l *heartbeatSender) logFailure(ctx context.Context, err error) {
+	failure := fault.From(err)
+	if failure.Message == l.failure && time.Since(l.loggedAt) < failureLogInterval {
+		return
+	}
+	l.failure, l.loggedAt = failure.Message, time.Now()
+	attrs := []any{"error", err}
+	if failure.Kind == fault.Unavailable {
+		attrs = append(attrs, "do", "check that SVC_CLOUD_URL is the URL of the cloud and reachable")
+	}
+	l.r.logger.WarnContext(ctx, "heartbeat failed", attrs...)
+}
+
+func (l *heartbeatSender) logRecovery(ctx context.Context) {
+	if l.failure != "" {
+		l.failure = ""
+		l.r.logger.InfoContext(ctx, "heartbeats succeed again")
 	}
 }
 

@@ -89,6 +89,12 @@ func TestHeartbeat_RetriesSoonAfterFailure(t *testing.T) {
 				t.Errorf("%d heartbeats in ten seconds, want some", n)
 			}
 			time.Sleep(time.Hour)
+			if n := strings.Count(r.log.String(), "heartbeat failed"); n < 10 || n > 15 {
+				t.Errorf("%d lines about an hour's outage, want one in five minutes:\n%s", n, r.log)
+			}
+			if says := strings.Contains(r.log.String(), "SVC_CLOUD_URL"); says != (kind == fault.Unavailable) {
+				t.Errorf("the log names the variable: %v", says)
+			}
 			r.cloud.set(func() { r.cloud.calls = nil })
 			time.Sleep(5 * time.Minute)
 			if n := len(r.cloud.heartbeats()); n < 30 || n > 100 {

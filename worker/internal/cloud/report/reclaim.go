@@ -24,13 +24,13 @@ type StaleCloud interface {
 // if the cloud does not answer. The cloud reclaims stale sessions itself later.
 func ReclaimStale(ctx context.Context, cloud StaleCloud, logger *slog.Logger) {
 	pause := newBackoff()
-	for range maxReclaimAttempts {
+	for attempt := range maxReclaimAttempts {
 		err := reclaimStale(ctx, cloud, logger)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		logger.WarnContext(ctx, "failed to reclaim stale sessions of this machine", "error", err)
-		if isFinal(err) {
+		if isFinal(err) || attempt == maxReclaimAttempts-1 { // heartbeats log that the cloud does not answer
+			logger.WarnContext(ctx, "failed to reclaim stale sessions of this machine", "error", err)
 			return
 		}
 		select {
