@@ -1542,6 +1542,7 @@ export interface paths {
          *
          *     - `draining`: the worker is draining or shutting down.
          *     - `isolation`: isolation is required and incomplete.
+         *     - `browser`: no browser can be launched (`no_browser`): `CHROMIUM_PATH` is unusable, or no Chromium is installed.
          *     - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
          *       a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
          *       without an organization key is ready, for launches over `/launch` only.
@@ -1650,7 +1651,8 @@ export interface paths {
         };
         /**
          * Get a session
-         * @description Returns the session with its URLs. Each request issues a new control token.
+         * @description Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
+         *     token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
          */
         get: operations["getBrowserSession"];
         put?: never;
@@ -2656,6 +2658,8 @@ export interface components {
              * @description The number of profiles that count toward `limit`, if a launch is refused because of the profile limit; `current` counts slots.
              */
             profileCount?: number;
+            /** @description Why a launch is refused: `concurrency_limit` (all slots are in use) or `profile_limit` (the spec needs a profile, and the profile limit is reached). More reasons may be added. */
+            reason?: string;
             /** @description The required type. */
             type?: string;
         } & {
@@ -4163,11 +4167,12 @@ export interface components {
         /**
          * @description Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
          *     down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
-         *     means that isolation is required and incomplete. The other values name the limit that is reached. `GET /readyz`
+         *     means that isolation is required and incomplete. `no_browser` means that `CHROMIUM_PATH` is unusable, or that no
+         *     Chromium is installed. The other values name the limit that is reached. `GET /readyz`
          *     returns all reasons.
          * @enum {string|null}
          */
-        UnavailableReason: "draining" | "isolation" | "cloud_unreachable" | "key_refused" | "no_key" | "cloud_incompatible" | "max_sessions" | "memory" | "cpu" | "disk" | null;
+        UnavailableReason: "draining" | "isolation" | "no_browser" | "cloud_unreachable" | "key_refused" | "no_key" | "cloud_incompatible" | "max_sessions" | "memory" | "cpu" | "disk" | null;
         /** @description The same text for an unknown browser and for a wrong token. */
         UnknownBrowser: string;
         /**
@@ -4696,7 +4701,8 @@ export interface components {
                  *             "code": "CUSTOM",
                  *             "constraint": {
                  *               "current": 3,
-                 *               "limit": 3
+                 *               "limit": 3,
+                 *               "reason": "concurrency_limit"
                  *             },
                  *             "field": "spec",
                  *             "message": "concurrency_limit"
@@ -4781,7 +4787,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The credential is missing or wrong. */
+        /** @description The credential is missing or wrong. The message names a key of the wrong kind. */
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["XRequestId"];
@@ -4793,7 +4799,7 @@ export interface components {
                  * @example {
                  *       "error": {
                  *         "code": "AUTHENTICATION_ERROR",
-                 *         "message": "This request needs a valid credential."
+                 *         "message": "This request requires an organization key (svc_, from the dashboard) in X-API-Key."
                  *       },
                  *       "success": false
                  *     }
@@ -10185,7 +10191,8 @@ export interface operations {
                      *               "code": "CUSTOM",
                      *               "constraint": {
                      *                 "current": 3,
-                     *                 "limit": 3
+                     *                 "limit": 3,
+                     *                 "reason": "concurrency_limit"
                      *               },
                      *               "field": "profileId",
                      *               "message": "concurrency_limit"
