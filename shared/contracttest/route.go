@@ -53,10 +53,13 @@ func routesOf(spec *openapi3.T) []route {
 
 func findRoute(routes []route, r *http.Request) (match, bool) {
 	for _, candidate := range routes {
-		operation := candidate.item.GetOperation(r.Method)
 		values := candidate.pattern.FindStringSubmatch(r.URL.EscapedPath())
-		if values == nil || operation == nil {
+		if values == nil {
 			continue
+		}
+		operation := candidate.item.GetOperation(r.Method)
+		if operation == nil {
+			break // no template with this method applies: the more concrete path does
 		}
 		params := make(map[string]string, len(candidate.names))
 		for i, name := range candidate.names {
