@@ -3,6 +3,7 @@ package app_test
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -144,13 +145,22 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 
 func TestPlaywright_ContextsHaveTheirOptions(t *testing.T) {
 	r := startPlaywrightWorker(t)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte("ann:pass word")) {
+			w.Header().Set("Proxy-Authenticate", `Basic realm="test"`)
+			w.WriteHeader(http.StatusProxyAuthRequired)
+		}
+		_, _ = fmt.Fprint(w, "through the proxy to "+r.URL.Host)
+	}))
+	t.Cleanup(proxy.Close)
 	var got map[string]any
-	if err := json.Unmarshal(node(t, "testdata/contexts.cjs", r.endpoint("&waitSeconds=20"), t.TempDir(), playwrightSite(t, []byte("file"))), &got); err != nil {
+	if err := json.Unmarshal(node(t, "testdata/contexts.cjs", r.endpoint("&waitSeconds=20"), t.TempDir(), playwrightSite(t, []byte("file")), proxy.URL), &got); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
 		"credentials": "protected", "har": []any{"/protected", "/", "/file"}, "state": []any{"Ada", "session=1"}, "replayed": "protected", "refused": true,
 		"path": "Path is not available when connecting remotely. Use saveAs() to save a local copy.", "parallel": "text of the site",
+		"proxied": "through the proxy to site.test", "request": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

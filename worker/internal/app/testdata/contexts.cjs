@@ -1,5 +1,5 @@
-// node contexts.cjs MODULE ENDPOINT DIR SITE uses the options of contexts and several connections, and prints what it got as JSON.
-const [, , module_, endpoint, dir, site] = process.argv;
+// node contexts.cjs MODULE ENDPOINT DIR SITE PROXY uses the options of contexts and several connections, and prints what it got as JSON.
+const [, , module_, endpoint, dir, site, proxy] = process.argv;
 const { chromium } = require(module_);
 const fs = require('fs'), path = require('path');
 const result = {};
@@ -27,6 +27,10 @@ async function main() {
   result.replayed = await other.evaluate(() => fetch('/protected').then(response => response.text()));
   await second.unrouteAll();
   result.refused = await other.goto(site + 'protected').catch(error => cause(error).includes('ERR_INVALID_AUTH_CREDENTIALS'));
+
+  const third = await browser.newContext({ proxy: { server: proxy, username: 'ann', password: 'pass word' } });
+  result.proxied = await (await (await third.newPage()).goto('http://site.test/')).text();
+  result.request = await third.request.get('http://site.test/').catch(error => cause(error).includes('ECONNREFUSED')); // it does not leave by another way
   await browser.close();
 
   const workers = await Promise.all([1, 2, 3, 4].map(async n => {
