@@ -126,7 +126,7 @@ func TestPlaywright_ClientHasItsFiles(t *testing.T) {
 		}
 	}
 	want := map[string]any{
-		"title": "Main", "popup": "Popup", "download": digest(file), "stream": digest(file), "upload": digest(large),
+		"title": "Main", "back": "/", "popup": "Popup", "download": digest(file), "stream": digest(file), "upload": digest(large),
 		"directory": []any{"tree/a", "tree/below/b"}, "fetch": "text of the site", "route": "text of the site changed", "trace": true, "video": "1a45dfa3",
 	}
 	for _, module := range r.playwrightModules(t) {

@@ -46,11 +46,13 @@ var baseFlags = []string{
 	"--disable-setuid-sandbox",
 }
 
-// disabledFeatures send background requests, except these: WebUIOmnibox... renders
-// address bar suggestions as pages, which costs each browser 70 MB and half a second of
-// CPU. SpareRenderer... starts a renderer for a next site, which most sessions never open.
-const disabledFeatures = "SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter,NetworkTimeServiceQuerying," +
-	"OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
+// disabledFeatures send background requests, except these: BackForwardCache keeps pages, which
+// fire no load event when they are restored, so that page.goBack of Playwright never returns.
+// WebUIOmnibox... renders address bar suggestions as pages, which costs each browser 70 MB and
+// half a second of CPU. SpareRenderer... starts a renderer for a next site, which most sessions
+// never open.
+const disabledFeatures = "BackForwardCache,SpareRendererForSitePerProcess,AimEnabled,DialMediaRouteProvider,MediaRouter," +
+	"NetworkTimeServiceQuerying,OptimizationHints,PreconnectToSearch,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup"
 
 // networkThread makes the network service a thread of the browser process.
 const networkThread = "NetworkServiceInProcess2"

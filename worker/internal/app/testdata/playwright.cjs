@@ -12,6 +12,9 @@ async function main() {
   await page.goto(site);
   result.title = await page.title();
 
+  await page.goto(site + 'popup');
+  result.back = new URL((await page.goBack({ timeout: 10_000 })).url()).pathname;
+
   const [popup] = await Promise.all([page.waitForEvent('popup'), page.click('#popup')]);
   await popup.waitForLoadState();
   result.popup = await popup.title();
