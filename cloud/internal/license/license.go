@@ -35,6 +35,10 @@ const (
 	HeartbeatTTL   = 5 * time.Minute // from one heartbeat to the next
 )
 
+// maxReportDelay is how long before its report a session without a reservation can have
+// started.
+const maxReportDelay = time.Hour
+
 // HeartbeatInterval is the interval at which workers send heartbeats.
 const HeartbeatInterval = 30 * time.Second
 

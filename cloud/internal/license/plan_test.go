@@ -51,7 +51,7 @@ func TestPlans_HotStatementsReadNoHistory(t *testing.T) {
 		"renew":     {renewSQL, orgArg + "," + some + ",120"},
 		"register":  {registerSQL, orgArg + ",'worker-1'," + some + ",0,300"},
 		"lock":      {lockSQL, orgArg + "," + some},
-		"run":       {startSlotSQL, orgArg + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
+		"run":       {startSlotSQL, orgArg + "," + some + "," + some + ",1," + some + ",156,now(),21600,null"},
 		"takeOne":   {takeOneSQL, strings.Join([]string{orgArg, some, some, some, some, "'worker-1'", some, "120"}, ",")},
 		"endOne":    {endOneSQL, strings.Join([]string{orgArg, some, some, "null", "'exited'", "'unknown'"}, ",")},
 		"release":   {releaseSQL, orgArg + "," + list + "," + list + ",'{null}','{exited}','{unknown}'"},
@@ -114,7 +114,7 @@ func TestPlans_HotStatementsOfNewDatabaseReadNoHistory(t *testing.T) {
 		"withdraw":  {cancelSQL, some + "," + list + "," + list + ",'{null}','{exited}','{unknown}'," + list},
 		"withdraw1": {cancelOneSQL, strings.Join([]string{some, some, some, "null", "'exited'", "'unknown'", some}, ",")},
 		"renew":     {renewSQL, some + "," + some + ",120"},
-		"run":       {startSlotSQL, some + "," + some + "," + some + ",1," + some + ",156,now(),21600"},
+		"run":       {startSlotSQL, some + "," + some + "," + some + ",1," + some + ",156,now(),21600,null"},
 		"undo":      {undoSQL, some + "," + list + ",120"},
 	} {
 		t.Run(name, func(t *testing.T) {

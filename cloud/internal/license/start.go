@@ -25,7 +25,7 @@ type StartReport struct {
 	Seq            int64 // order among the starts and heartbeats of its boot
 	LaunchID       uuid.UUID
 	BrowserVersion int
-	StartedAt      time.Time // by the worker's clock; clamped to the time between reservation and now
+	StartedAt      time.Time // by the worker's clock; clamped to the time between reservation, or maxReportDelay ago, and now
 	Predecessors   Predecessors
 	Recording      *Recording // nil if the session is not recorded
 	Labels         Labels
@@ -72,11 +72,13 @@ const lockSQL = `SELECT ` + slotColumns + ` FROM license_slots s WHERE s.organiz
 
 // startSlotSQL sets a locked slot to running, from any state. Until the first
 // heartbeat the lease counts from the start (specification 3.2), which is never before
-// the reservation, regardless of the worker's clock.
+// the reservation, regardless of the worker's clock. A session that had no reservation
+// counts as reserved when it started.
 const startSlotSQL = `
 UPDATE license_slots s
-SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, started_at = GREATEST($7::timestamptz, s.reserved_at),
-	first_heartbeat_at = NULL, heartbeat_at = NULL, lease_until = GREATEST($7::timestamptz, s.reserved_at) + make_interval(secs => $8),
+SET state = 'running', profile_id = $3, seq = $4, launch_id = $5, browser_version = $6, reserved_at = COALESCE($9::timestamptz, s.reserved_at),
+	started_at = GREATEST($7::timestamptz, COALESCE($9::timestamptz, s.reserved_at)), first_heartbeat_at = NULL, heartbeat_at = NULL,
+	lease_until = GREATEST($7::timestamptz, COALESCE($9::timestamptz, s.reserved_at)) + make_interval(secs => $8),
 	released_at = NULL, release_reason = NULL, ended_at = NULL, end_status = NULL, end_reason = NULL
 WHERE s.id = $2 AND ` + orgFilter + `
 RETURNING ` + slotColumns
@@ -159,6 +161,9 @@ func (s *Service) startOnce(ctx context.Context, tx *sqlx.Tx, report StartReport
 	var found slot
 	err = tx.StmtxContext(ctx, s.stmts.lock).GetContext(ctx, &found, report.OrgID, report.SessionID)
 	if errors.Is(err, sql.ErrNoRows) {
+		if report.StartedAt.Before(now.Add(-maxReportDelay)) {
+			report.StartedAt = now // the worker's clock is wrong
+		}
 		return s.startWithoutSlot(ctx, tx, report)
 	}
 	if err != nil {
@@ -187,7 +192,7 @@ func (s *Service) startExisting(ctx context.Context, tx *sqlx.Tx, report StartRe
 			return Session{}, err
 		}
 	}
-	slot, err := s.startSlot(ctx, tx, found.ID, report, found.wasGivenUp())
+	slot, err := s.startSlot(ctx, tx, found.ID, report, nil, found.wasGivenUp())
 	if err != nil {
 		return Session{}, err
 	}
@@ -234,7 +239,7 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 	if !grant.Allowed {
 		return Session{}, errNotTaken
 	}
-	slot, err := s.startSlot(ctx, tx, grant.SlotID, report, false)
+	slot, err := s.startSlot(ctx, tx, grant.SlotID, report, &report.StartedAt, false)
 	if err != nil {
 		return Session{}, err
 	}
@@ -242,11 +247,11 @@ func (s *Service) startWithoutSlot(ctx context.Context, tx *sqlx.Tx, report Star
 }
 
 // startSlot sets a slot that the transaction holds to running, and notifies the
-// observer.
-func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, again bool) (*slot, error) {
+// observer. reservedAt replaces the time of the reservation if it is not nil.
+func (s *Service) startSlot(ctx context.Context, tx *sqlx.Tx, id uuid.UUID, report StartReport, reservedAt *time.Time, again bool) (*slot, error) {
 	var row slot
 	err := tx.StmtxContext(ctx, s.stmts.startSlot).GetContext(ctx, &row, report.OrgID, id, report.ProfileID, report.Seq,
-		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds())
+		report.LaunchID, report.BrowserVersion, report.StartedAt, UnreportedTTL.Seconds(), reservedAt)
 	if err != nil {
 		return nil, fmt.Errorf("start the session: %w", err)
 	}

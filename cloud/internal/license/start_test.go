@@ -208,6 +208,15 @@ func TestStart_ClampsStartedAtToNow(t *testing.T) {
 	}
 }
 
+func TestStart_KeepsStartedAtOfLateReport(t *testing.T) {
+	h := newFixture(t, 1)
+	report := h.startReport(id()) // never authorized
+	report.StartedAt = time.Now().Add(-50 * time.Minute).Truncate(time.Microsecond).UTC()
+	if got := h.mustStart(report); !got.StartedAt.Equal(report.StartedAt) || h.leaseSeconds(report.SessionID) != 310 {
+		t.Errorf("started at %v, held for %d minutes", got.StartedAt, h.leaseSeconds(report.SessionID))
+	}
+}
+
 func TestStart_ClampsStartedAtToReservation(t *testing.T) {
 	h := newFixture(t, 1)
 	for name, reserve := range map[string]func() uuid.UUID{"authorized": h.authorize, "never authorized": id} {
