@@ -174,7 +174,7 @@ func TestLaunch_AnswersCarryOneToken(t *testing.T) {
 		t.Errorf("the second answer differs (-first +second):\n%s", diff)
 	}
 	claims, err := w.tickets.Verify(token, launchID, ticket.Control)
-	if err != nil || !w.tickets.Spend(launchID, claims) {
+	if err != nil || !w.tickets.Spend(launchID, claims, ticket.LivePage) {
 		t.Fatalf("the token has already opened a page, or error %v", err)
 	}
 	after, urls := ask()
@@ -182,12 +182,12 @@ func TestLaunch_AnswersCarryOneToken(t *testing.T) {
 		t.Error("a spent token was replaced in URLs that open no page")
 	}
 	for name, address := range urls {
-		if carries := strings.HasSuffix(address.(string), "?ct="+token); carries != (name == "webSocketDebuggerUrl") {
-			t.Errorf("%s contains the spent token: %v", name, carries)
+		if carries := strings.HasSuffix(address.(string), "?ct="+token); carries != (name != "viewUrl") {
+			t.Errorf("%s contains the token that has opened the live view: %v", name, carries)
 		}
 	}
 	conn.CloseNow()
-	testenv.Eventually(t, "the launch's tokens are removed", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}) })
+	testenv.Eventually(t, "the launch's tokens are removed", func() bool { return w.tickets.IsSpent(launchID, ticket.Claims{}, ticket.LivePage) })
 }
 
 func TestLaunch_AnswersSvcMethods(t *testing.T) {

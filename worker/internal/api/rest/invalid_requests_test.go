@@ -88,8 +88,10 @@ func (failingDependency) Find(context.Context) ([]browser.Build, error) { return
 func (failingDependency) LaunchToken(string) (string, time.Time, error) {
 	return "", time.Time{}, errInternal
 }
-func (failingDependency) PageToken(string, time.Time) (string, error) { return "", errInternal }
-func (failingDependency) IsSpent(string, ticket.Claims) bool          { return false }
+func (failingDependency) PageToken(string, ticket.Page, time.Time) (string, error) {
+	return "", errInternal
+}
+func (failingDependency) IsSpent(string, ticket.Claims, ticket.Page) bool { return false }
 
 // TestOperations_InternalErrorsAsDocumented makes the dependencies of the operations
 // fail: exactly those with a documented 500 must fail.

@@ -41,8 +41,8 @@ var errPageUpgrade = fault.New(fault.Validation,
 type Tickets interface {
 	ConsoleTokens
 	Verify(token, launchID string, use ticket.Use) (ticket.Claims, error)
-	IsSpent(launchID string, c ticket.Claims) bool
-	Spend(launchID string, c ticket.Claims) bool // false if it was already spent
+	IsSpent(launchID string, c ticket.Claims, page ticket.Page) bool
+	Spend(launchID string, c ticket.Claims, page ticket.Page) bool // false if it was already spent
 	LaunchOf(controlToken string) (launchID string, err error)
 }
 

@@ -12,10 +12,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 )
 
-// link is the URL of a page with tokens. Each token opens a page once (specification
-// 4.4).
+// link is the URL of a page with tokens. Each token opens each kind of page once
+// (specification 4.4).
 type link struct {
-	cleanURL string        // the URL without tokens
+	cleanURL string // the URL without tokens
+	page     ticket.Page
 	tokens   []linkedToken // the valid tokens, including spent ones
 }
 
@@ -32,7 +33,7 @@ func (a *Authorizer) parseLink(r *http.Request, id string, kind Kind) *link {
 	if !kind.isPage() || !query.Has(tokenQuery) && (kind != ViewPage || !query.Has(ticketQuery)) {
 		return nil
 	}
-	l := &link{cleanURL: withoutTokens(r.URL, kind)}
+	l := &link{cleanURL: withoutTokens(r.URL, kind), page: kind.page()}
 	for _, use := range []ticket.Use{ticket.Control, ticket.View} {
 		if use == ticket.View && kind != ViewPage {
 			continue
@@ -46,7 +47,7 @@ func (a *Authorizer) parseLink(r *http.Request, id string, kind Kind) *link {
 }
 
 func (a *Authorizer) hasUnspentToken(id string, l *link) bool {
-	return l != nil && slices.ContainsFunc(l.tokens, func(t linkedToken) bool { return !a.Tickets.IsSpent(id, t.claims) })
+	return l != nil && slices.ContainsFunc(l.tokens, func(t linkedToken) bool { return !a.Tickets.IsSpent(id, t.claims, l.page) })
 }
 
 // redeem moves the tokens from the URL, where browser histories and screenshots
@@ -56,7 +57,7 @@ func (a *Authorizer) hasUnspentToken(id string, l *link) bool {
 func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, kind Kind) error {
 	if a.isNavigation(c.Request(), kind) {
 		for _, t := range l.tokens {
-			if !a.Tickets.Spend(id, t.claims) {
+			if !a.Tickets.Spend(id, t.claims, l.page) {
 				continue
 			}
 			allowed = true

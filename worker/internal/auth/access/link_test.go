@@ -25,6 +25,9 @@ func TestPage_AcceptsTokenFromURLOnce(t *testing.T) {
 		want := raw(do(t, "GET", h.urlOf(unknown, link+token)))
 		for other, itsUse := range links {
 			for _, method := range []string{"GET", "HEAD", "POST"} {
+				if isView(other) != isView(link) {
+					continue
+				}
 				got := do(t, method, h.urlOf(launch, other+token))
 				if itsUse != use || method != "GET" {
 					if got.status != 404 {
@@ -46,6 +49,21 @@ func TestPage_AcceptsTokenFromURLOnce(t *testing.T) {
 			t.Errorf("%s: the cookie does not open the page", page)
 		}
 		h.expectStillOpen(t, token, use)
+	}
+}
+
+func isView(link string) bool { return strings.HasPrefix(link, "/view") }
+
+func TestPage_TokenOpensViewAndBrowserOnceEach(t *testing.T) {
+	h := newFixture(t, "http://worker.example:38923")
+	token := h.token(t, launch, ticket.Control)
+	for _, tc := range []struct {
+		link   string
+		status int
+	}{{"/view?ct=", 303}, {"/page?ct=", 303}, {"/view?ct=", 404}, {"/page/?ct=", 404}} {
+		if got := do(t, "GET", h.urlOf(launch, tc.link+token)); got.status != tc.status {
+			t.Errorf("%s: %d, want %d", tc.link, got.status, tc.status)
+		}
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 
 // Tokens issues the tokens for URLs.
 type Tokens interface {
-	LaunchToken(launchID string) (token string, expires time.Time, err error) // the launch's control token
-	PageToken(launchID string, until time.Time) (string, error)               // an unspent control token; until is an optional expiry
-	IsSpent(launchID string, c ticket.Claims) bool                            // whether a token has opened a page
+	LaunchToken(launchID string) (token string, expires time.Time, err error)     // the launch's control token
+	PageToken(launchID string, page ticket.Page, until time.Time) (string, error) // an unspent control token; until is an optional expiry
+	IsSpent(launchID string, c ticket.Claims, page ticket.Page) bool              // whether a token has opened a page
 }
 
 // Links builds the URLs of launches.
@@ -35,7 +35,7 @@ func queryName(use ticket.Use) string {
 }
 
 // URLs are the URLs of a launch. All contain the launch's control token, except that
-// the pages get another token once it is spent.
+// a page gets another token once it is spent there.
 type URLs struct {
 	ControlToken string
 	Expires      time.Time // of ControlToken
@@ -51,20 +51,23 @@ func (l Links) ForLaunch(launchID, debugPath string, devtools bool) (URLs, error
 	if err != nil {
 		return URLs{}, fmt.Errorf("get the control token: %w", err)
 	}
-	forPage, err := l.Tokens.PageToken(launchID, time.Time{})
-	if err != nil {
-		return URLs{}, fmt.Errorf("get a control token for pages: %w", err)
+	carry := map[ticket.Page]url.Values{}
+	for _, page := range []ticket.Page{ticket.LivePage, ticket.BrowserPage} {
+		forPage, err := l.Tokens.PageToken(launchID, page, time.Time{})
+		if err != nil {
+			return URLs{}, fmt.Errorf("get a control token for pages: %w", err)
+		}
+		carry[page] = TokenQuery(ticket.Control, forPage)
 	}
-	carry := TokenQuery(ticket.Control, forPage)
 	set := URLs{
 		ControlToken: token,
 		Expires:      expires,
 		WebSocket:    l.Address.BrowserSocket(launchID, debugPath, TokenQuery(ticket.Control, token)),
-		View:         l.Address.Browser(launchID, "view", carry),
-		Page:         l.Address.Browser(launchID, "", carry),
+		View:         l.Address.Browser(launchID, "view", carry[ticket.LivePage]),
+		Page:         l.Address.Browser(launchID, "", carry[ticket.BrowserPage]),
 	}
 	if devtools {
-		set.DevTools = l.Address.Browser(launchID, "devtools", carry)
+		set.DevTools = l.Address.Browser(launchID, "devtools", carry[ticket.BrowserPage])
 	}
 	return set, nil
 }
@@ -82,13 +85,13 @@ func (l Links) TokenFor(v AuthorizedRequest) (string, error) {
 	return token, nil
 }
 
-// PageTokenFor is TokenFor for URLs of pages: the token is unspent and expires no
+// PageTokenFor is TokenFor for URLs of pages of the browser: the token is unspent and expires no
 // later than the token of the request.
 func (l Links) PageTokenFor(v AuthorizedRequest) (string, error) {
-	if v.Token != "" && !l.Tokens.IsSpent(v.LaunchID, v.Claims) {
+	if v.Token != "" && !l.Tokens.IsSpent(v.LaunchID, v.Claims, ticket.BrowserPage) {
 		return v.Token, nil
 	}
-	token, err := l.Tokens.PageToken(v.LaunchID, v.Claims.Expires)
+	token, err := l.Tokens.PageToken(v.LaunchID, ticket.BrowserPage, v.Claims.Expires)
 	if err != nil {
 		return "", fmt.Errorf("get a control token for a page: %w", err)
 	}

@@ -57,15 +57,15 @@ func TestLinks_CarryOneToken(t *testing.T) {
 		t.Errorf("the second call returned other URLs (-first +second):\n%s", diff)
 	}
 	claims, err := tickets.Verify(first.ControlToken, launch, ticket.Control)
-	if err != nil || !claims.Expires.Equal(first.Expires) || !tickets.Spend(launch, claims) {
+	if err != nil || !claims.Expires.Equal(first.Expires) || !tickets.Spend(launch, claims, ticket.BrowserPage) {
 		t.Fatalf("%+v: %v", claims, err)
 	}
 	spent := forLaunch()
 	if spent.ControlToken != first.ControlToken || spent.WebSocket != first.WebSocket {
 		t.Error("a spent token was replaced in URLs that open no page")
 	}
-	_, fresh, _ := strings.Cut(spent.View, "?ct=")
-	if fresh == first.ControlToken || !strings.HasSuffix(spent.Page, fresh) || !strings.HasSuffix(spent.DevTools, fresh) {
+	_, fresh, _ := strings.Cut(spent.Page, "?ct=")
+	if fresh == first.ControlToken || !strings.HasSuffix(spent.DevTools, fresh) || spent.View != first.View {
 		t.Errorf("got page URLs %+v", spent)
 	}
 	if diff := cmp.Diff(spent, forLaunch()); diff != "" {

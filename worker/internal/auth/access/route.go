@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 )
 
 // Kind determines the credentials of a route and how it treats ?ct= and ?t=
@@ -29,6 +30,14 @@ const (
 func (k Kind) isPage() bool   { return k == Page || k == ViewPage }
 func (k Kind) isSocket() bool { return k == Socket || k == Stream }
 func (k Kind) isView() bool   { return k == ViewPage || k == ViewAsset || k == Stream }
+
+// page returns the kind of page for which tokens are spent.
+func (k Kind) page() ticket.Page {
+	if k == ViewPage {
+		return ticket.LivePage
+	}
+	return ticket.BrowserPage
+}
 
 const anyMethod = "*"
 

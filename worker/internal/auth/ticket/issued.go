@@ -8,14 +8,29 @@ import (
 // maxSpent is how many spent tokens of one launch are remembered.
 const maxSpent = 1024
 
+// Page is a kind of page. A token opens each kind once.
+type Page string
+
+// The kinds of pages.
+const (
+	LivePage    Page = "view" // the live view
+	BrowserPage Page = "page" // the page of the browser, and DevTools
+)
+
 // launchTokens is the token state of a running launch.
 type launchTokens struct {
 	began   time.Time
-	control issuedToken // the launch's control token, issued on demand
-	page    issuedToken // the token for URLs of pages once control is spent
+	control issuedToken          // the launch's control token, issued on demand
+	pages   map[Page]issuedToken // the tokens for URLs of pages once control is spent
 
-	spent       map[string]Claims // tokens that have opened a page, by id
-	spentBefore time.Time         // tokens issued then or earlier count as spent; zero for none
+	spent       map[spentToken]Claims // tokens that have opened a page
+	spentBefore time.Time             // tokens issued then or earlier count as spent; zero for none
+}
+
+// spentToken is the id of a token that has opened a page.
+type spentToken struct {
+	id   string
+	page Page
 }
 
 // issuedToken is a token with its claims.
@@ -29,7 +44,7 @@ type issuedToken struct {
 func (t *Tickets) Begin(launchID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.launches[launchID] = &launchTokens{began: t.now(), spent: map[string]Claims{}}
+	t.launches[launchID] = &launchTokens{began: t.now(), pages: map[Page]issuedToken{}, spent: map[spentToken]Claims{}}
 }
 
 // End removes the token state of a launch that has ended.
@@ -50,9 +65,9 @@ func (t *Tickets) LaunchToken(launchID string) (token string, expires time.Time,
 }
 
 // PageToken returns a control token for the URL of a page: the launch token until it
-// is spent, then another token, which stays the same until it is spent. It expires
+// is spent there, then another token, which stays the same until it is spent. It expires
 // no later than the launch token and, unless until is zero, no later than until.
-func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
+func (t *Tickets) PageToken(launchID string, page Page, until time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	own, err := t.controlToken(launchID)
@@ -64,36 +79,37 @@ func (t *Tickets) PageToken(launchID string, until time.Time) (string, error) {
 	}
 	l := t.launches[launchID]
 	if l == nil { // the launch has ended
-		l = &launchTokens{}
+		l = &launchTokens{pages: map[Page]issuedToken{}}
 	}
-	for _, candidate := range []issuedToken{own, l.page} {
-		if t.clock.Now().Before(candidate.Expires) && !candidate.Expires.After(until) && !l.isSpent(candidate.Claims) {
+	for _, candidate := range []issuedToken{own, l.pages[page]} {
+		if t.clock.Now().Before(candidate.Expires) && !candidate.Expires.After(until) && !l.isSpent(candidate.Claims, page) {
 			return candidate.token, nil
 		}
 	}
-	l.page, err = t.issue(launchID, t.now(), until)
-	return l.page.token, err
+	fresh, err := t.issue(launchID, t.now(), until)
+	l.pages[page] = fresh
+	return fresh.token, err
 }
 
-// IsSpent reports whether a token of a launch has already opened a page. All tokens
-// of an ended launch are spent.
-func (t *Tickets) IsSpent(launchID string, c Claims) bool {
+// IsSpent reports whether a token of a launch has already opened a page of this kind. All
+// tokens of an ended launch are spent.
+func (t *Tickets) IsSpent(launchID string, c Claims, page Page) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.launches[launchID]
-	return l == nil || l.isSpent(c)
+	return l == nil || l.isSpent(c, page)
 }
 
-// Spend spends a token of a launch. It returns false if the token was already spent.
-// Only one of several concurrent calls returns true.
-func (t *Tickets) Spend(launchID string, c Claims) bool {
+// Spend spends a token of a launch for a kind of page. It returns false if the token was
+// already spent for it. Only one of several concurrent calls returns true.
+func (t *Tickets) Spend(launchID string, c Claims, page Page) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.launches[launchID]
-	if l == nil || l.isSpent(c) {
+	if l == nil || l.isSpent(c, page) {
 		return false
 	}
-	l.spend(c, t.clock.Now())
+	l.spend(c, page, t.clock.Now())
 	return true
 }
 
@@ -124,21 +140,21 @@ func (t *Tickets) issue(launchID string, issuedAt, expires time.Time) (issuedTok
 	return issuedToken{c, token}, nil
 }
 
-func (l *launchTokens) isSpent(c Claims) bool {
-	_, spent := l.spent[c.ID]
+func (l *launchTokens) isSpent(c Claims, page Page) bool {
+	_, spent := l.spent[spentToken{c.ID, page}]
 	return spent || !c.IssuedAt.After(l.spentBefore) && !l.spentBefore.IsZero()
 }
 
 // spend remembers a token. Expired tokens are dropped. If there are too many, the
 // oldest is dropped, and all tokens issued before it count as spent, so that no
 // token opens a second page.
-func (l *launchTokens) spend(c Claims, now time.Time) {
+func (l *launchTokens) spend(c Claims, page Page, now time.Time) {
 	for id, old := range l.spent {
 		if !now.Before(old.Expires) {
 			delete(l.spent, id)
 		}
 	}
-	l.spent[c.ID] = c
+	l.spent[spentToken{c.ID, page}] = c
 	if len(l.spent) <= maxSpent {
 		return
 	}

@@ -32,7 +32,7 @@ func (r fixture) launchToken(t *testing.T) string {
 
 func (r fixture) pageToken(t *testing.T, until time.Time) string {
 	t.Helper()
-	token, err := r.PageToken(launch, until)
+	token, err := r.PageToken(launch, BrowserPage, until)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (r fixture) claims(t *testing.T, token string, use Use) Claims {
 
 func (r fixture) spend(t *testing.T, token string, use Use) bool {
 	t.Helper()
-	return r.Spend(launch, r.claims(t, token, use))
+	return r.Spend(launch, r.claims(t, token, use), BrowserPage)
 }
 
 func TestLaunchToken_IsStableFromStart(t *testing.T) {
@@ -104,7 +104,7 @@ func TestPageToken_ExpiresNoLaterThanItsSources(t *testing.T) {
 		t.Error("the page token expires too late")
 	}
 	r.now.Advance(ControlTTL) // the launch token is renewed now, but until limits the page token
-	if _, err := r.PageToken(launch, r.now.Now()); err != nil {
+	if _, err := r.PageToken(launch, BrowserPage, r.now.Now()); err != nil {
 		t.Error(err)
 	}
 	if !r.claims(t, r.pageToken(t, r.now.Now().Add(time.Minute)), Control).Expires.Equal(r.now.Now().Add(time.Minute)) {
@@ -143,7 +143,7 @@ func TestSpend_ForgetsExpiredTokensAndEndedLaunches(t *testing.T) {
 	if len(r.launches) != 0 {
 		t.Error("the launch is still stored")
 	}
-	if c := r.claims(t, token, Control); !r.IsSpent(launch, c) || r.Spend(launch, c) {
+	if c := r.claims(t, token, Control); !r.IsSpent(launch, c, BrowserPage) || r.Spend(launch, c, BrowserPage) {
 		t.Error("a token of an ended launch was spent")
 	}
 	if r.launchToken(t) == token || r.pageToken(t, time.Time{}) == token || len(r.launches) != 0 {
@@ -158,7 +158,7 @@ func TestSpend_BoundsMemoryAndNeverReusesTokens(t *testing.T) {
 	for range 2*maxSpent + 10 {
 		r.now.Advance(time.Second)
 		c := r.claims(t, mint(t, r.Tickets, launch, Control), Control)
-		if !r.Spend(launch, c) {
+		if !r.Spend(launch, c, BrowserPage) {
 			t.Fatal("a new token was refused")
 		}
 		spent = append(spent, c)
@@ -167,14 +167,14 @@ func TestSpend_BoundsMemoryAndNeverReusesTokens(t *testing.T) {
 		t.Errorf("%d tokens are stored", kept)
 	}
 	for _, c := range spent {
-		if r.Spend(launch, c) {
+		if r.Spend(launch, c, BrowserPage) {
 			t.Fatal("a token was spent twice")
 		}
 	}
 	if r.spend(t, unspent, Control) {
 		t.Error("a token older than the remembered ones counts as unspent")
 	}
-	if fresh := r.pageToken(t, time.Time{}); fresh == r.launchToken(t) || r.IsSpent(launch, r.claims(t, fresh, Control)) {
+	if fresh := r.pageToken(t, time.Time{}); fresh == r.launchToken(t) || r.IsSpent(launch, r.claims(t, fresh, Control), BrowserPage) {
 		t.Error("the page token counts as spent")
 	}
 }

@@ -57,9 +57,9 @@ func (t *Tickets) signRecording(sessionID string, use Use, lifetime time.Duratio
 func (t *Tickets) spendRecording(c Claims) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.recordings.isSpent(c) {
+	if t.recordings.isSpent(c, BrowserPage) {
 		return false
 	}
-	t.recordings.spend(c, t.clock.Now())
+	t.recordings.spend(c, BrowserPage, t.clock.Now())
 	return true
 }

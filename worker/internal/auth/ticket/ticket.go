@@ -60,7 +60,7 @@ type Tickets struct {
 func New(clock clock.Clock) *Tickets {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never returns an error
-	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}, recordings: launchTokens{spent: map[string]Claims{}}}
+	return &Tickets{secret: secret, clock: clock, launches: map[string]*launchTokens{}, recordings: launchTokens{spent: map[spentToken]Claims{}}}
 }
 
 // Claims are the claims of a token.
