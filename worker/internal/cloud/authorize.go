@@ -153,7 +153,7 @@ func refusalFault(authorization launch.Authorization, verdict cloudapi.Authoriza
 		field = "spec"
 	}
 	if *verdict.Reason == cloudapi.RefusalReasonProfileLimit {
-		message = "The organization has reached the profile limit of its plan."
+		message = "The organization has reached the profile limit of its plan. Delete a profile or change the plan."
 	}
 	constraint := map[string]any{"reason": *verdict.Reason, "current": verdict.Current, "limit": verdict.Limit}
 	if verdict.ProfileCount != nil {

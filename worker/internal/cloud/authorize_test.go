@@ -101,8 +101,8 @@ func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 		constraint                          *sharedapi.Limited
 	}{
 		{"concurrency", "concurrency_limit", "3", "All slots of the organization are in use.", "profileId", 402, false, &limit},
-		{"profiles", "profile_limit", "3", "The organization has reached the profile limit of its plan.", "spec", 402, true, &limit},
-		{"profiles, of an older cloud", "profile_limit", "3", "The organization has reached the profile limit of its plan.", "spec", 402, true, &limit},
+		{"profiles", "profile_limit", "3", "The organization has reached the profile limit of its plan. Delete a profile or change the plan.", "spec", 402, true, &limit},
+		{"profiles, of an older cloud", "profile_limit", "3", "The organization has reached the profile limit of its plan. Delete a profile or change the plan.", "spec", 402, true, &limit},
 		{"without a limit", "concurrency_limit", "null", "All slots of the organization are in use.", "profileId", 402, false, nil},
 		{"with status 200", "concurrency_limit", "3", "All slots of the organization are in use.", "profileId", 200, false, &limit},
 	} {

@@ -126,7 +126,7 @@ func checkProxy(p *settings.Proxy, refuse func(field, message string, received a
 // errLimitReached returns the fault at the profileLimit (specification 7.3.1).
 func errLimitReached(current, limit int) error {
 	return fault.Wrap(&LimitError{Current: current, Limit: limit}, fault.Forbidden,
-		"The organization has reached the profile limit of its plan.",
+		"The organization has reached the profile limit of its plan. Delete a profile or change the plan.",
 		fault.Detail{
 			Field: "profileLimit", Code: fault.Custom, Message: "the limit is reached",
 			Constraint: map[string]any{"current": current, "limit": limit},
