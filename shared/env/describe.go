@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 )
 
 // Table returns Markdown tables of the variables of T with the columns Variable, Default
@@ -33,21 +32,46 @@ func Table[T any]() string {
 // Usage returns the variables of T as plain text for --help, with a heading for each group.
 func Usage[T any]() string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	var rows [][2]string
 	group := ""
 	for _, v := range variables(reflect.TypeFor[T]()) {
 		if v.group != group {
-			group = v.group
-			_, _ = fmt.Fprintf(w, "\n%s:\n", group)
+			WriteRows(&b, rows)
+			group, rows = v.group, nil
+			fmt.Fprintf(&b, "\n%s:\n", group)
 		}
 		doc := v.doc()
 		if note := v.defaultText(); note != "" {
 			doc = strings.TrimSpace(doc + " (" + note + ")")
 		}
-		_, _ = fmt.Fprintf(w, "  %s\t%s\n", v.name, doc)
+		rows = append(rows, [2]string{v.name, doc})
 	}
-	_ = w.Flush() // a strings.Builder does not fail
+	WriteRows(&b, rows)
 	return b.String()
+}
+
+// helpWidth is the length of the lines of the help, in bytes.
+const helpWidth = 100
+
+// WriteRows writes names with their texts as two columns for --help. Long texts continue on
+// lines of their own.
+func WriteRows(b *strings.Builder, rows [][2]string) {
+	width := 0
+	for _, row := range rows {
+		width = max(width, len(row[0]))
+	}
+	margin := strings.Repeat(" ", 3+width)
+	for _, row := range rows {
+		line, words := fmt.Sprintf("  %-*s ", width, row[0]), 0
+		for _, word := range strings.Fields(row[1]) {
+			if words > 0 && len(line)+1+len(word) > helpWidth {
+				b.WriteString(line + "\n")
+				line, words = margin, 0
+			}
+			line, words = line+" "+word, words+1
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
 }
 
 // defaultText describes the default value; empty if there is none.

@@ -182,6 +182,20 @@ func TestTableAndUsage(t *testing.T) {
 	}
 }
 
+func TestUsage_WrapsLongTexts(t *testing.T) {
+	type long struct {
+		Port int    `env:"PORT" doc:"Port to listen on."`
+		Text string `env:"A_TEXT" doc:"A text that is longer than the line of a terminal, because it explains a variable in several sentences."`
+	}
+	want := `  PORT    Port to listen on.
+  A_TEXT  A text that is longer than the line of a terminal, because it explains a variable in
+          several sentences.
+`
+	if diff := cmp.Diff(want, env.Usage[long]()); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
 func TestRedacted_HidesSecrets(t *testing.T) {
 	cfg, err := env.Parse[config](map[string]string{
 		"DATABASE_URL": "postgres://svc:hunter2@db/svc", "PUBLIC_URL": "https://me:hunter2@example.test/",

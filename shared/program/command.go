@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/browser-svc/svc/shared/env"
 )
@@ -114,10 +113,13 @@ func (p Program[C]) help(command Command[C], path []string) {
 	}
 	writeTable(&b, "Arguments", args)
 	writeTable(&b, "Flags", flagRows(command.flagSet()))
-	if len(path) == 0 || len(group) == 0 {
+	switch {
+	case len(path) == 0 || name == p.Name+" "+p.Commands[0].Name:
 		fmt.Fprintf(&b, "\nEnvironment:\n%s", env.Usage[C]())
-	} else {
+	case len(group) > 0:
 		fmt.Fprintf(&b, "\nRun %s COMMAND --help for the help of a command.\n", name)
+	default:
+		fmt.Fprintf(&b, "\nRun %s --help for the environment variables.\n", p.Name)
 	}
 	_, _ = io.WriteString(p.Out, b.String())
 }
@@ -175,9 +177,5 @@ func writeTable(b *strings.Builder, title string, rows [][2]string) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s:\n", title)
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		_, _ = fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
-	}
-	_ = w.Flush() // a strings.Builder does not fail
+	env.WriteRows(b, rows)
 }

@@ -81,7 +81,7 @@ func TestMain_Help(t *testing.T) {
 		"help":                   {"Usage: prog [command]"},
 		"things --help":          {"Care for things.", "Usage: prog things COMMAND", "add   Add a thing"},
 		"help things":            {"Usage: prog things COMMAND"},
-		"things add --help":      {"Add a thing.", "Usage: prog things add FILE [flags]", "It may take a while.", "FILE  Where the thing is", "--channel CHANNEL  The CHANNEL that it is for (default stable)", "--force            Do it anyway\n", "KEY"},
+		"things add --help":      {"Add a thing.", "Usage: prog things add FILE [flags]", "It may take a while.", "FILE  Where the thing is", "--channel CHANNEL  The CHANNEL that it is for (default stable)", "--force            Do it anyway\n", "Run prog --help for the environment variables.\n"},
 		"help things add":        {"Usage: prog things add FILE [flags]"},
 		"things add a.zip -h":    {"Usage: prog things add FILE [flags]"},
 		"things unknown --help":  {"Usage: prog things COMMAND"},
@@ -90,6 +90,9 @@ func TestMain_Help(t *testing.T) {
 		status, out, errs, given := runGroup(strings.Fields(line)...)
 		if status != 0 || errs != "" || given != "" {
 			t.Errorf("%s: status %d, errors %q, ran %q", line, status, errs, given)
+		}
+		if strings.HasPrefix(line, "things") && strings.Contains(out, "KEY") {
+			t.Errorf("%s repeats the variables of the program:\n%s", line, out)
 		}
 		for _, part := range want {
 			if !strings.Contains(out, part) {
