@@ -39,6 +39,7 @@ func TestDashboard(t *testing.T) {
 		{"handover", e.testHandover},
 		{"recording", e.testRecording},
 		{"files", e.testFiles},
+		{"dialogs", e.testDialogs},
 	} {
 		t.Run(scenario.name, func(t *testing.T) {
 			t.Parallel()
@@ -218,6 +219,23 @@ func (e dashboardTest) testRecording(t *testing.T) {
 	decode(t, e.begin(t, console, "recording", map[string]any{
 		"workerKey": w.key, "recorded": *recorded.WebSocketDebuggerUrl, "session": recorded.Id, "other": other.Id, "running": running.Id,
 	}).result(t), &found)
+	reportFindings(t, found)
+}
+
+// testDialogs opens the dialogs with the keyboard only.
+func (e dashboardTest) testDialogs(t *testing.T) {
+	own := testEnv{account: e.cloud.signUp(t), cloud: e.cloud}
+	plan, err := own.dashboard.StartCheckoutWithResponse(t.Context(), cloudapi.CheckoutRequest{Plan: "team"}) // for members and add-ons
+	requireAnswer(t, err, plan, http.StatusOK)
+	w, console := e.startConsole(t, own.key)
+	own.worker = w
+	session := w.launch(t, own.newLaunchRequest(t, true))
+	var found []string
+	decode(t, e.run(t, "dialogs", map[string]any{
+		"user": own.credentials(), "session": session.Id, "invited": uuid.NewString() + "@example.com",
+	}), &found)
+	reportFindings(t, found)
+	decode(t, e.begin(t, console, "console-dialogs", map[string]any{"workerKey": w.key, "session": session.Id}).result(t), &found)
 	reportFindings(t, found)
 }
 

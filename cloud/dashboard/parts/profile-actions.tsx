@@ -104,14 +104,7 @@ export function DuplicateDialog({
     >
       <FormFrame form={form} label={texts.duplicate.title}>
         <p class="faint">{texts.duplicate.body}</p>
-        <TextField
-          form={form}
-          name="name"
-          label={texts.duplicate.name}
-          autofocus
-          autocomplete="off"
-          maxLength={maxName}
-        />
+        <TextField form={form} name="name" label={texts.duplicate.name} autocomplete="off" maxLength={maxName} />
         {refused ? <ProfileError error={refused} /> : null}
       </FormFrame>
     </Dialog>

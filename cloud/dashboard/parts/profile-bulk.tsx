@@ -80,7 +80,7 @@ export function BulkTagDialog({
       }
     >
       <FormFrame form={form} label={texts.tag.title(count)}>
-        <TextField form={form} name="tag" label={texts.tag.label} autofocus list="bulk-tags" autocomplete="off" />
+        <TextField form={form} name="tag" label={texts.tag.label} list="bulk-tags" autocomplete="off" />
         <datalist id="bulk-tags">
           {tags.map((tag) => (
             <option key={tag} value={tag} />

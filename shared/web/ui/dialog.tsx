@@ -15,6 +15,21 @@ interface DialogProps {
   closable?: boolean;
 }
 
+/**
+ * Returns what has the focus first: the first field, else the first button of the content or of the footer. Without
+ * them, and in a drawer, it is the dialog.
+ */
+function firstControl(dialog: HTMLDialogElement, kind: DialogProps["kind"]): HTMLElement {
+  if (kind === "drawer") return dialog;
+  const find = (selector: string) => dialog.querySelector<HTMLElement>(`:scope > .dialog-frame > ${selector}`);
+  return (
+    find(".content :is(input, select, textarea):not(:disabled, [readonly], [hidden])") ??
+    find(".content :is(button:not(:disabled), a.button)") ??
+    find("footer button") ??
+    dialog
+  );
+}
+
 /** A modal dialog. The browser keeps the focus inside and returns it when the dialog closes. */
 export function Dialog({ title, onClose, children, footer, kind = "modal", closable = true }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
@@ -23,6 +38,7 @@ export function Dialog({ title, onClose, children, footer, kind = "modal", closa
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();
+    if (dialog) firstControl(dialog, kind).focus();
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement) before.focus();
@@ -32,6 +48,7 @@ export function Dialog({ title, onClose, children, footer, kind = "modal", closa
     <dialog
       ref={ref}
       class={kind === "wide" ? "modal wide" : kind}
+      tabIndex={-1}
       aria-labelledby={id}
       onCancel={(event) => {
         // A file input in the dialog cancels, too.
@@ -84,8 +101,11 @@ export function ConfirmDialog({ title, children, action, name, kind = "danger", 
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const open = useRef(true);
+  const formId = useId();
   useEffect(() => () => void (open.current = false), []);
-  const confirm = async () => {
+  const confirm = async (event: Event) => {
+    event.preventDefault();
+    if (busy) return;
     setBusy(true);
     setError(undefined);
     try {
@@ -105,33 +125,35 @@ export function ConfirmDialog({ title, children, action, name, kind = "danger", 
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button
+            type="submit"
+            form={formId}
             kind={kind}
             class={kind === "danger" ? "primary" : undefined}
             busy={busy}
             disabled={name !== undefined && typed !== name}
-            onClick={() => void confirm()}
           >
             {action}
           </Button>
         </>
       }
     >
-      <div>{children}</div>
-      {name !== undefined && (
-        <label class="field">
-          <span>
-            Enter <strong>{name}</strong> to confirm
-          </span>
-          <input
-            class="input"
-            value={typed}
-            autofocus
-            autocomplete="off"
-            onInput={(event) => setTyped(event.currentTarget.value)}
-          />
-        </label>
-      )}
-      {error ? <ErrorNotice error={error} /> : null}
+      <form id={formId} class="stack" aria-label={title} onSubmit={(event) => void confirm(event)}>
+        <div>{children}</div>
+        {name !== undefined && (
+          <label class="field">
+            <span>
+              Enter <strong>{name}</strong> to confirm
+            </span>
+            <input
+              class="input"
+              value={typed}
+              autocomplete="off"
+              onInput={(event) => setTyped(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        {error ? <ErrorNotice error={error} /> : null}
+      </form>
     </Dialog>
   );
 }

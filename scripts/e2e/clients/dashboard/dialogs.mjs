@@ -1,0 +1,76 @@
+// Opens the dialogs of the dashboard with the keyboard only. Returns those that do not focus their first field, or that
+// Enter does not submit.
+import { hostname } from 'node:os';
+import { keyboard } from './keyboard.mjs';
+
+export default async ({ data, newUser, open, signIn }) => {
+  const page = await newUser();
+  await signIn(page, data.user);
+  const { found, press, choose, opens, submits, leaves } = keyboard(page);
+
+  // Dialogs without fields: nothing is changed by a first Enter.
+  await page.keyboard.press('?');
+  await opens('Keyboard shortcuts', 'dialog');
+  await leaves();
+  await open(page, `/sessions/${data.session}`);
+  await opens('A profile', 'dialog');
+  await leaves();
+  await open(page, '/machines');
+  await press('link', `${hostname()} (console)`);
+  await opens(hostname(), 'dialog');
+  await leaves();
+  await open(page, '/account');
+  await press('button', 'Sign out everywhere');
+  await opens('Sign out everywhere', 'Cancel');
+  await leaves();
+
+  await open(page, '/settings/keys');
+  await press('button', 'Create key');
+  await submits('Create key', 'Name', 'typed');
+  await opens('Store the new key', 'I have stored the key');
+  await press('checkbox', 'I have stored the key');
+  await press('button', 'Close');
+  await choose('Actions for typed', 'Rename or change expiry');
+  await submits('Edit typed', 'Name', 'renamed');
+  await choose('Actions for renamed', 'Revoke');
+  await submits('Revoke renamed', 'Enter renamed to confirm', 'renamed');
+
+  await open(page, '/settings/members');
+  await press('button', 'Invite');
+  await submits('Invite a member', 'E-mail address', data.invited);
+  await press('button', 'Revoke');
+  await opens(`Revoke the invitation of ${data.invited}`, 'Cancel');
+  await press('button', 'Revoke');
+  await page.getByText('Invitation revoked').waitFor();
+  await choose('Actions for Ada', 'Change role');
+  await opens('Change the role', 'Role');
+  await leaves();
+
+  await open(page, '/settings/organization');
+  await press('button', 'Delete organization');
+  await opens('Delete', 'Enter');
+  await leaves();
+
+  await open(page, '/billing');
+  await press('button', 'Buy');
+  await submits('Buy', 'Quantity', '1');
+
+  await open(page, '/profiles');
+  await press('button', 'Import');
+  await opens('Import profiles', 'Choose a file');
+  await leaves();
+  await press('button', 'Export all');
+  await opens('Export', 'Cancel');
+  await leaves();
+  await choose('Actions for A profile', 'Duplicate');
+  await submits('Duplicate', 'Name', 'by keyboard');
+  await page.waitForURL(/\/profiles\/[0-9a-f-]{36}$/);
+  await open(page, '/profiles');
+  await press('checkbox', 'Select by keyboard');
+  await press('button', 'Add tag');
+  await submits('Add a tag', 'Tag', 'keyboard');
+  await press('button', 'Close');
+  await choose('Actions for by keyboard', 'Delete');
+  await submits('Delete', 'Enter by keyboard to confirm', 'by keyboard');
+  return found;
+};
