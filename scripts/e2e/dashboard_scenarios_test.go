@@ -63,9 +63,28 @@ func (e dashboardTest) testFirstLaunch(t *testing.T) {
 	}
 	var profile string
 	decode(t, wait.result(t), &profile)
+	user := map[string]any{"email": email, "password": password, "profileId": profile, "machine": "console"}
+	var form struct {
+		Address, Again, Command string
+		Found                   []string
+	}
+	decode(t, e.run(t, "profile-launch", user), &form)
+	reportFindings(t, form.Found)
+	if want := console + "/#/launch?profileId=" + profile; form.Address != want || form.Again != want {
+		t.Errorf("Launch leads to %q and %q, want %q", form.Address, form.Again, want)
+	}
+	if !strings.Contains(form.Command, "WORKER_URL="+console+"\n") {
+		t.Errorf("the command does not name the URL of the machine: %s", form.Command)
+	}
 	var launched string
-	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile}).result(t), &launched)
-	e.run(t, "sees-session", map[string]any{"email": email, "password": password, "session": launched, "machine": "console"})
+	decode(t, e.begin(t, console, "console-launch", map[string]any{"workerKey": w.key, "profileId": profile, "launch": form.Address}).result(t), &launched)
+	user["session"] = launched
+	var links struct{ View, Details, Address string }
+	decode(t, e.run(t, "sees-session", user), &links)
+	if page := console + "/#/sessions/" + launched; links.Details != page || links.View != page+"?open=view" || links.Address != console {
+		t.Errorf("the links are %+v", links)
+	}
+	e.begin(t, console, "console-view", map[string]any{"workerKey": w.key, "view": links.View, "details": links.Details}).result(t)
 }
 
 // firstKey returns the key that the scenario sent; "" if the scenario ended before.

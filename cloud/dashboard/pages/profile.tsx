@@ -8,7 +8,7 @@ import { api } from "../api";
 import { DeleteDialog, DuplicateDialog, LimitNotice, exportProfiles } from "../parts/profile-actions";
 import { remainingProfiles, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileEditor, forgetDraft } from "../parts/profile-editor";
-import { LaunchBox } from "../parts/profile-launch";
+import { LaunchBox, LaunchDialog } from "../parts/profile-launch";
 import { ProfileVersions } from "../parts/profile-versions";
 import { useSession } from "../session";
 import { texts } from "../texts/profiles";
@@ -92,11 +92,14 @@ const BackLink = () => (
   </Link>
 );
 
-type Open = "duplicate" | "delete";
+type Open = "launch" | "duplicate" | "delete";
 
 function Actions({ profile, open }: { profile: Profile; open: (dialog: Open) => void }) {
   return (
     <div class="row">
+      <Button icon="play" kind="primary" onClick={() => open("launch")}>
+        {texts.actions.launch}
+      </Button>
       <Button icon="copy" onClick={() => open("duplicate")}>
         {texts.actions.duplicate}
       </Button>
@@ -120,6 +123,7 @@ function OpenDialog({ dialog, profile, onClose }: { dialog: Open; profile: Profi
     queries.removeQueries({ queryKey: ["profiles", "item", profile.id] });
     void queries.invalidateQueries({ queryKey: ["profiles"] });
   };
+  if (dialog === "launch") return <LaunchDialog profile={profile} onClose={onClose} />;
   return dialog === "delete" ? (
     <DeleteDialog profile={profile} onDeleted={deleted} onClose={onClose} />
   ) : (

@@ -32,13 +32,14 @@ import { BulkDeleteDialog, BulkTagDialog, RunDialog, deleteOne, tagOne } from ".
 import { remainingProfiles, useProfileStats, useSuggestions, type Profile } from "../parts/profile-data";
 import { ProfileFilters, isFiltered, queryOf, type FilterKey } from "../parts/profile-filters";
 import { ImportDialog } from "../parts/profile-import";
+import { LaunchDialog } from "../parts/profile-launch";
 import { osNames } from "../parts/profile-options";
 import { texts } from "../texts/profiles";
 import "./profiles.css";
 
 /** The dialog that is open. */
 type Open =
-  | { kind: "delete" | "duplicate"; profile: Profile }
+  | { kind: "launch" | "delete" | "duplicate"; profile: Profile }
   | { kind: "bulkDelete" | "bulkTag"; profiles: Profile[] }
   | {
       kind: "run";
@@ -343,6 +344,11 @@ function RowMenu({ profile, open }: { profile: Profile; open: (dialog: Open) => 
       label={texts.actionsOf(profile.name)}
       items={[
         {
+          label: texts.actions.launch,
+          icon: "play",
+          onSelect: () => open({ kind: "launch", profile }),
+        },
+        {
           label: texts.actions.edit,
           icon: "edit",
           onSelect: () => navigate(`/profiles/${profile.id}`),
@@ -391,6 +397,8 @@ function OpenDialog({ dialog, open }: { dialog: Open; open: (next: (now?: Open) 
   const run = (title: string, profiles: Profile[], action: (profile: Profile) => Promise<unknown>) =>
     open(() => ({ kind: "run", title, profiles, action }));
   switch (dialog.kind) {
+    case "launch":
+      return <LaunchDialog profile={dialog.profile} onClose={close} />;
     case "delete":
       return <DeleteDialog profile={dialog.profile} onDeleted={refresh} onClose={close} />;
     case "duplicate":

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { poll } from "../../../shared/web/api/query";
 import { machineName } from "../../../shared/web/ui";
-import { api } from "../api";
+import { api, type Schema } from "../api";
 import { useAllKeys } from "./team";
 
 /** The 100 machines that reported latest, for filters and summaries. */
@@ -19,6 +19,20 @@ export function useLatestMachines(interval?: number) {
       ),
     refetchInterval: interval ? poll(interval) : false,
   });
+}
+
+type Machine = Schema<"Machine">;
+
+/** The address of a page of the worker's console; undefined if the machine reports no public URL. */
+export const consolePage = ({ publicUrl }: Machine, path: string): string | undefined =>
+  publicUrl === null ? undefined : `${publicUrl.replace(/\/$/, "")}/#${path}`;
+
+/** The machines whose console can be opened, online before draining ones. */
+export function useReachableMachines(): Machine[] | undefined {
+  const states = ["online", "draining"];
+  return useLatestMachines()
+    .data?.items.filter((m) => m.publicUrl !== null && states.includes(m.state))
+    .sort((a, b) => states.indexOf(a.state) - states.indexOf(b.state));
 }
 
 /** The names of the machines that reported latest, by id. */

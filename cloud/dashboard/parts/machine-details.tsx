@@ -112,7 +112,10 @@ function Facts({ machine, newest }: { machine: Machine; newest: string | undefin
       <dd class="machine-id">
         {machine.publicUrl ? (
           <>
-            <code>{machine.publicUrl}</code>
+            <a href={machine.publicUrl} target="_blank" rel="noreferrer">
+              {machine.publicUrl}
+              <span class="visually-hidden"> (opens a new tab)</span>
+            </a>
             <CopyButton text={machine.publicUrl} label={detail.copyUrl} />
           </>
         ) : (

@@ -9,6 +9,7 @@ import {
   CopyButton,
   Dialog,
   Empty,
+  ExternalButton,
   Loaded,
   Time,
   formatDuration,
@@ -17,6 +18,7 @@ import {
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/sessions";
+import { consolePage } from "./fleet";
 import { MachineBadges } from "./machine-state";
 import { SessionBadge } from "./session-status";
 
@@ -65,11 +67,42 @@ function Details({ session }: { session: Detail }) {
         </div>
         {endReason && <p>{texts.endReasons[endReason].explanation}</p>}
       </div>
+      <WorkerLinks session={session} />
       <Facts session={session} />
       <Slot session={session} />
       <Timeline moments={session.timeline} />
       <Events session={session} />
     </>
+  );
+}
+
+/** How long a worker lists an ended session. */
+const listedMs = 3_600_000;
+
+/** Links to what only the worker has: the session's page, the live view and the recording. */
+function WorkerLinks({ session: { id, machine, recording, endedAt } }: { session: Detail }) {
+  const listed = endedAt === null || Date.now() - Date.parse(endedAt) < listedMs;
+  const page = machine && listed ? consolePage(machine, `/sessions/${id}`) : undefined;
+  const played = endedAt !== null && recording?.url;
+  if (machine && listed && !page) return <p class="faint small">{detail.noUrl}</p>;
+  if (!page && !played) return null;
+  return (
+    <div class="stack tight">
+      <div class="row">
+        {page && endedAt === null && (
+          <ExternalButton href={`${page}?open=view`} icon="eye" kind="primary">
+            {detail.view}
+          </ExternalButton>
+        )}
+        {played && (
+          <ExternalButton href={played} icon="play" kind="primary">
+            {detail.recording}
+          </ExternalButton>
+        )}
+        {page && <ExternalButton href={page}>{detail.workerPage}</ExternalButton>}
+      </div>
+      <p class="faint small">{detail.workerKey}</p>
+    </div>
   );
 }
 

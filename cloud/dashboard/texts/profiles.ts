@@ -44,6 +44,7 @@ export const texts = {
   running: (n: number) => `${n.toLocaleString("en")} active`,
   actionsOf: (name: string) => `Actions for ${name}`,
   actions: {
+    launch: "Launch",
     edit: "Edit",
     duplicate: "Duplicate",
     export: "Export",
@@ -366,8 +367,18 @@ export const texts = {
       "This is the current version. The next launch starts with the newest other version, or without data if there is none. This cannot be undone.",
   },
   launch: {
-    title: "How to launch",
-    hint: "Run this where the worker is reachable. Replace the URL and the key of the worker.",
+    title: (profile: string) => `Launch ${profile}`,
+    hint: "Opens the launch form of the worker in a new tab, with this profile selected. The worker asks for its worker key.",
+    on: (machine: string, draining: boolean) => `Launch on ${machine}${draining ? " (draining)" : ""}`,
+    more: (n: number) => `and ${n} more machines`,
+    noMachine: "No machine that is online reports a public URL",
+    noMachineHint:
+      "Connect a worker, or set PUBLIC_URL of a worker to the URL at which you reach it and restart the worker.",
+    machines: "Show machines",
+    howTitle: "Launch with a request",
+    urlHint: "Run this where the worker is reachable. Replace the URL and the key of the worker.",
+    keyHint: "Run this where the worker is reachable. Replace the key of the worker.",
+    exampleUrl: "http://localhost:3000",
     code: "launch command",
     connect: "Set up a worker",
   },

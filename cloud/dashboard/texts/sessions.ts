@@ -135,6 +135,12 @@ export const texts = {
   newest: "Newest",
   olderSessions: "Older sessions",
   detail: {
+    view: "Live view",
+    recording: "Recording",
+    workerPage: "Session on the worker",
+    workerKey: "The worker asks for its worker key.",
+    noUrl:
+      "The worker reports no public URL, so there is no link to the session on it. Set PUBLIC_URL of the worker to the URL at which you reach it.",
     title: "Session",
     copyId: "Copy session id",
     notFound: "This session does not exist",

@@ -13,7 +13,7 @@ export type BrowserPage = "view" | "devtools" | "browser" | "recording";
 export const nameOf = (session: Session): string => session.name || session.profileName || session.profileId;
 
 /** Returns a fresh address: the token in it opens only one page. */
-async function addressOf(session: Session, page: BrowserPage): Promise<string> {
+export async function addressOf(session: Session, page: BrowserPage): Promise<string> {
   if (page === "browser") {
     const path = { launchId: session.launchId };
     const ticket = await send(api.POST("/browsers/{launchId}/view-ticket", { params: { path } }));

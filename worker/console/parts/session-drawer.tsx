@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/preact-query";
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { detailInterval, poll } from "../../../shared/web/api/query";
 import { ApiError } from "../../../shared/web/api/errors";
@@ -14,6 +14,7 @@ import {
   Loaded,
   Time,
   formatDuration,
+  useAddress,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { statusQuery } from "../live";
@@ -22,7 +23,7 @@ import { Section } from "./drawer-section";
 import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
-import { EndDialog, nameOf, openPage, type BrowserPage } from "./session-actions";
+import { EndDialog, addressOf, nameOf, openPage, type BrowserPage } from "./session-actions";
 import { durationOf, modeOf } from "./session-card";
 import { ExpiryNotice } from "./session-expiry";
 import { SessionFiles } from "./session-files";
@@ -108,11 +109,22 @@ function Content({ session }: { session: Session }) {
   );
 }
 
+/** Leads from the address of a link, such as of the dashboard, to the live view. Back returns to the session. */
+function useOpenedView(session: Session, onError: (error: unknown) => void): void {
+  const [address, change] = useAddress<"open">();
+  useEffect(() => {
+    if (address.open !== "view") return;
+    change({ open: "" }, true);
+    addressOf(session, "view").then((url) => location.assign(url), onError);
+  }, [address.open]);
+}
+
 /** The main actions. Their errors are shown here: a message at the edge of the page would be behind the drawer. */
 function Actions({ session }: { session: Session }) {
   const queries = useQueryClient();
   const [ending, setEnding] = useState(false);
   const [error, setError] = useState<unknown>();
+  useOpenedView(session, setError);
   const open = (page: BrowserPage) => {
     setError(undefined);
     openPage(session, page).catch((failure: unknown) => {

@@ -64,6 +64,13 @@ export default async ({ base, data, newUser, open, settled, signIn, screenshot }
   if ((await other.getByRole('textbox', { name: 'Notes' }).inputValue()) !== 'Changed there') throw new Error('the typed text is lost');
   await screenshot(other, 'profile-conflict');
 
+  // The organization has no machine, so Launch says what to do.
+  await open(page, `/profiles/${again.id}`);
+  await page.getByRole('button', { name: 'Launch', exact: true }).click();
+  await page.getByRole('dialog').getByText('set PUBLIC_URL of a worker').waitFor();
+  await screenshot(page, 'profile-launch-none');
+  await page.keyboard.press('Escape');
+
   // A client certificate is added with files, kept by another change, and removed.
   await open(page, `/profiles/${again.id}`);
   const certificates = page.getByRole('group', { name: /Client certificates/ });

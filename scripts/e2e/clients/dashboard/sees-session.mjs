@@ -16,10 +16,30 @@ export default async ({ base, data, newUser, open, signIn, screenshot }) => {
   await drawer.getByText(data.session).first().waitFor();
   await drawer.getByRole('link', { name, exact: true }).waitFor();
   await drawer.getByText(data.machine, { exact: true }).waitFor();
+  const view = await drawer.getByRole('link', { name: /^Live view/ }).getAttribute('href');
+  const details = await drawer.getByRole('link', { name: /^Session on the worker/ }).getAttribute('href');
   await screenshot(page, 'session-drawer');
   await page.keyboard.press('Escape');
   await drawer.waitFor({ state: 'detached' });
   await open(page, '/machines');
   await page.getByRole('link', { name, exact: true }).waitFor();
   await page.getByRole('cell').getByText(data.machine, { exact: true }).waitFor();
+  await page.getByRole('link', { name, exact: true }).click();
+  const address = await page.getByRole('dialog').locator('a', { hasText: /^https?:/ }).getAttribute('href');
+  await screenshot(page, 'machine-drawer');
+
+  // More requests than the plan names: nothing is refused, so nothing is red. The steps that are done are collapsed.
+  await page.evaluate(async (url) => {
+    for (let i = 0; i < 70; i++) await fetch(url);
+  }, `${base}/v1/profiles/stats`);
+  await open(page, '/overview');
+  const meter = page.getByRole('meter', { name: 'API requests this minute' });
+  const [used, limit] = (await meter.getAttribute('aria-valuetext')).split(' of ').map(Number);
+  if (!(used > limit)) throw new Error(`${used} requests of ${limit}`);
+  if (/bad|wait/.test(await meter.getAttribute('class'))) throw new Error(`the meter is ${await meter.getAttribute('class')}`);
+  if (await page.getByText('Create an organization key').isVisible()) throw new Error('a step that is done is not collapsed');
+  await page.getByText('4 steps are done').click();
+  await page.getByText('Create an organization key').waitFor();
+  await screenshot(page, 'overview-steps');
+  return { view, details, address };
 };
