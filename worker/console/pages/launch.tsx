@@ -1,9 +1,9 @@
 import { useQuery, useQueryClient } from "@tanstack/preact-query";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { useLocation } from "wouter-preact";
 import { launchProfile } from "../../../gen/web/worker-rules";
 import { send } from "../../../shared/web/api/client";
-import { CheckField, SelectField, TextArea, TextField, useForm, type Form } from "../../../shared/web/forms/form";
+import { CheckField, SelectField, TextField, useForm, type Form } from "../../../shared/web/forms/form";
 import { Button, ButtonLink, CodeBlock, Notice, Segments, toast, useAddress } from "../../../shared/web/ui";
 import { api, slowApi, type Schema } from "../api";
 import { liveQuery } from "../live";
@@ -67,8 +67,12 @@ async function launch(body: LaunchRequest): Promise<Schema<"BrowserSession">> {
 
 /** The form that launches a browser. */
 export default function Launch() {
-  const [address] = useAddress<"profileId">();
-  const form = useLaunchForm(address.profileId);
+  const { profileId } = useAddress<"profileId">()[0];
+  return <LaunchPage key={profileId} profileId={profileId} />;
+}
+
+function LaunchPage({ profileId }: { profileId: string | undefined }) {
+  const form = useLaunchForm(profileId);
   return (
     <>
       <div class="page-header">
@@ -81,6 +85,7 @@ export default function Launch() {
         <form class="stack" noValidate aria-label={texts.form} onSubmit={(event) => void form.submit(event)}>
           <Unavailable />
           <Source form={form} />
+          {form.values.source === "spec" && <Identity form={form} />}
           <BrowserPanel form={form} />
           <LaunchOptions form={form} />
           <Footer form={form} />
@@ -124,44 +129,70 @@ function Source({ form }: { form: Form<LaunchValues> }) {
         />
       </div>
       <p class="faint">{texts.sourceHints[source]}</p>
-      {source === "profile" ? (
-        <ProfileId form={form} />
-      ) : (
-        <>
-          <p class="faint">{texts.identityHint}</p>
-          <LaunchIdentity form={form} />
-        </>
-      )}
+      {source === "profile" && <ProfilePicker form={form} />}
+      <TextField
+        form={form}
+        name="browser.startUrls"
+        label={texts.startUrls}
+        hint={texts.startUrlsHint}
+        inputMode="url"
+        placeholder="https://example.com/"
+        autocomplete="off"
+        spellcheck={false}
+      />
+      <CheckField form={form} name="browser.record" label={texts.record} hint={texts.recordHint} />
     </section>
   );
 }
 
-function ProfileId({ form }: { form: Form<LaunchValues> }) {
-  const list = useId();
+function Identity({ form }: { form: Form<LaunchValues> }) {
+  return (
+    <section class="panel stack">
+      <h2>{texts.identity}</h2>
+      <p class="faint">{texts.identityHint}</p>
+      <LaunchIdentity form={form} />
+    </section>
+  );
+}
+
+/** Selects a profile of a recent session, or takes the id of another one. The worker cannot list the profiles. */
+function ProfilePicker({ form }: { form: Form<LaunchValues> }) {
   const recent = useQuery({
     queryKey: ["sessions", "recent"],
     queryFn: () => send(api.GET("/sessions", { params: { query: { limit: 100 } } })),
   });
   const names = new Map(recent.data?.items.map((s) => [s.profileId, s.profileName]));
+  const known = names.has(form.values.profileId);
   return (
     <>
-      <TextField
-        form={form}
-        name="profileId"
-        label={texts.profileId}
-        hint={texts.profileIdHint}
-        class="input mono"
-        list={list}
-        autocomplete="off"
-        spellcheck={false}
-      />
-      <datalist id={list}>
-        {[...names].map(([id, name]) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </datalist>
+      {names.size > 0 && (
+        <label class="field">
+          <span class="label">{texts.profile}</span>
+          <select
+            class="select"
+            value={known ? form.values.profileId : ""}
+            onChange={(event) => form.set("profileId", event.currentTarget.value)}
+          >
+            <option value="">{texts.otherProfile}</option>
+            {[...names].map(([id, name]) => (
+              <option key={id} value={id}>
+                {texts.profileOption(name, id)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {!known && (
+        <TextField
+          form={form}
+          name="profileId"
+          label={texts.profileId}
+          hint={texts.profileIdHint}
+          class="input mono"
+          autocomplete="off"
+          spellcheck={false}
+        />
+      )}
     </>
   );
 }
@@ -180,7 +211,6 @@ function BrowserPanel({ form }: { form: Form<LaunchValues> }) {
       />
       <CheckField form={form} name="browser.headless" label={texts.headless} hint={texts.headlessHint} />
       <NoWindow values={form.values} />
-      <TextArea form={form} name="browser.startUrls" label={texts.startUrls} hint={texts.startUrlsHint} rows={2} />
     </section>
   );
 }

@@ -6,3 +6,9 @@ export function formatBytes(bytes: number): string {
   const value = bytes / 1024 ** power;
   return `${value.toFixed(power === 0 || value >= 100 ? 0 : 1)} ${units[power]}`;
 }
+
+/** Returns the URL with https:// if the user typed none. */
+export function withScheme(url: string): string {
+  const text = url.trim();
+  return text === "" || /^[a-z][a-z0-9+.-]*:(\/\/|blank)/i.test(text) ? text : `https://${text}`;
+}

@@ -1,5 +1,6 @@
 import { linesOf } from "../../../shared/web/forms/lines";
 import type { Schema } from "../api";
+import { withScheme } from "./format";
 
 type Fields = Record<string, unknown>;
 
@@ -37,6 +38,10 @@ function pruned(value: unknown): unknown {
   return value === "" ? undefined : value;
 }
 
+/** Returns the URLs of a text, separated by spaces, with https:// where the user typed no scheme. */
+const urls = (text: unknown): string[] =>
+  typeof text === "string" ? text.split(/\s+/).filter(Boolean).map(withScheme) : [];
+
 const lines = (text: unknown): string[] => (typeof text === "string" ? linesOf(text) : []);
 
 /** Returns the request body. */
@@ -56,7 +61,8 @@ export function requestOf(values: LaunchValues): Fields {
         };
   request["browser"] = pruned({
     ...browser,
-    startUrls: lines(browser["startUrls"]),
+    startUrls: urls(browser["startUrls"]),
+    record: browser["record"] ? ["video", "events"] : undefined,
     args: lines(browser["args"]),
     keepAlive: browser["keepAlive"] || undefined,
     keepFiles: browser["keepFiles"] || undefined,

@@ -5,15 +5,10 @@ import { Button } from "../../../shared/web/ui";
 import { navigatePage } from "../../../gen/web/worker-rules";
 import { slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
+import { withScheme } from "./format";
 
 const t = texts.drawer;
 const rule = { ...navigatePage, required: ["url", "waitUntil"] };
-
-/** Returns the URL with https:// if the user typed none. */
-function withScheme(url: string): string {
-  const text = url.trim();
-  return text === "" || /^[a-z][a-z0-9+.-]*:(\/\/|blank)/i.test(text) ? text : `https://${text}`;
-}
 
 /** Opens a URL in the tab that was active last. */
 export function NavigateForm({ launchId, onDone }: { launchId: string; onDone: () => void }) {

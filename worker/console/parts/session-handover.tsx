@@ -33,7 +33,7 @@ export function HandoverNotice({ session, onOpen }: { session: Session; onOpen: 
       <div class="stack tight">
         <HandoverReason session={session} />
         <p class="faint small">
-          {texts.waitsUntil} <Time at={session.handover.until} />
+          {texts.timesOut} <Time at={session.handover.until} />
         </p>
         <div class="row">
           <Button

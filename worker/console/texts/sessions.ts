@@ -88,7 +88,7 @@ export const texts = {
   statuses: {
     running: "Running",
     exited: "Exited",
-    killed: "Killed",
+    killed: "Ended",
     all: "All",
   },
   viewLabel: "Layout",
@@ -125,7 +125,7 @@ export const texts = {
   ran: "Ran for",
   needsPerson: "Needs a person",
   help: "Open the live view",
-  waitsUntil: "Waits until",
+  timesOut: "Times out",
   endsIn: (seconds: number, reason: ExpiresReason) => `Ends in ${seconds} s: ${expiresReasons[reason]}`,
   keepRunning: "Keep running",
   extend: "Extend by 10 minutes",

@@ -22,9 +22,17 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await page.getByText(`${hostname()} (console), running for`).waitFor();
   await page.keyboard.press('g');
   await page.keyboard.press('l');
-  await page.getByText('Existing profile').click();
-  await page.getByLabel('Profile id').fill(data.profileId);
-  await page.getByRole('button', { name: /^Launch/ }).last().click();
+  await page.goto(data.launch);
+  const chosen = await page.getByLabel('Profile id').inputValue();
+  if (chosen !== data.profileId) throw new Error(`the link of the dashboard selects the profile ${chosen}`);
+  // The URL and Record are among the first fields, and Enter launches.
+  const fields = await page.locator('form [name]').evaluateAll((all) => all.map((field) => field.name));
+  if (!['browser.startUrls', 'browser.record'].every((name) => fields.indexOf(name) < 5)) throw new Error(`the form begins with ${fields.slice(0, 6)}`);
+  const url = page.locator('[name="browser.startUrls"]');
+  await url.fill('about:blank');
+  await page.getByLabel('Record', { exact: true }).check();
+  await screenshot(page, 'console-launch-form');
+  await url.press('Enter');
   const drawer = page.getByRole('dialog');
   await drawer.getByText('First profile').first().waitFor({ timeout: 60_000 });
   const session = /sessions\/([0-9a-f-]{36})/.exec(page.url())[1];

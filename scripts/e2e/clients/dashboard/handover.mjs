@@ -24,6 +24,7 @@ export default async ({ base, data, newUser, settled, findings, overflow, screen
     await user.getByRole('button', { name: 'Sign in' }).click();
     await user.getByText('Needs a person').first().waitFor();
     await user.getByText(data.reason).first().waitFor();
+    await user.getByText(/^Times out in \d+ (min|sec)\.$/).first().waitFor();
     await settled(user);
     await check(user, 'wall');
     await user.evaluate(() => (location.hash = '/?view=list'));

@@ -203,6 +203,19 @@ func TestViewPage_PansAndZoomsOnPhone(t *testing.T) {
 	p.saidNothing()
 }
 
+// A phone can report a fine pointer, and so does a narrow window.
+func TestViewPage_FillsNarrowWindow(t *testing.T) {
+	s := newFixture(t, false, "")
+	p := openTab(t, s.viewerBrowser, "about:blank")
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 780, "deviceScaleFactor": 1, "mobile": false}, nil)
+	p.Call("Page.navigate", map[string]any{"url": s.path("/view?ct=" + s.token(t, ticket.Control))}, nil)
+	p.WaitFor("in control", state, "Live, in control")
+	p.WaitFor("a picture as high as the viewport", "Math.abs(document.querySelector('#screen canvas').clientHeight - document.getElementById('viewport').clientHeight) < 2", "true")
+	p.WaitFor("the zoom buttons", "document.getElementById('zoom-out').hidden", "false")
+	p.saveScreenshots("view-narrow")
+	p.saidNothing()
+}
+
 func TestViewPage_TicketOnlyWatches(t *testing.T) {
 	for name, headless := range map[string]bool{"headful": false, "headless": true} {
 		t.Run(name, func(t *testing.T) {

@@ -34,10 +34,10 @@ function describe() {
   setState(control ? 'Live, in control' : mayControl ? 'Live, control released' : 'Live, watching');
 }
 
-// setUpZoom shows the controls for zoom and pan on touch screens. Without control, and
-// after Move, touches move the picture.
+// setUpZoom shows the controls for zoom and pan on touch screens and in narrow windows.
+// Without control, and after Move, touches move the picture.
 function setUpZoom() {
-  if (!matchMedia('(pointer: coarse)').matches) return;
+  if (!matchMedia('(pointer: coarse), (max-width: 40rem)').matches) return;
   const zoom = new Zoom(find('viewport'), screen, find('pan')), move = find('move');
   const update = () => {
     move.hidden = stream.viewOnly;

@@ -1,4 +1,4 @@
-// Zoom and pan of the picture on touch screens. noVNC scales the picture to the size of
+// Zoom and pan of the picture on touch screens and in narrow windows. noVNC scales the picture to the size of
 // its element, and the viewport around the element scrolls.
 
 const maxZoom = 6; // times the size that fits
