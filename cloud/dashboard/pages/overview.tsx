@@ -96,10 +96,10 @@ function Limits() {
                 {stats.ephemeralProfiles > 0 && `, ${texts.ephemeral(stats.ephemeralProfiles)}`}
               </Limited>
               <Members limit={stats.memberLimit} />
-              <Limited label={texts.requestsMinute} value={stats.apiRpmUsed} limit={stats.apiRpmLimit}>
+              <Limited label={texts.requestsMinute} value={stats.apiRpmUsed} limit={stats.apiRpmLimit} advisory>
                 {stats.apiRpmRemaining !== null && texts.remaining(stats.apiRpmRemaining)}
               </Limited>
-              <Limited label={texts.requestsHour} value={stats.apiRphUsed} limit={stats.apiRphLimit}>
+              <Limited label={texts.requestsHour} value={stats.apiRphUsed} limit={stats.apiRphLimit} advisory>
                 {stats.apiRphRemaining !== null && texts.remaining(stats.apiRphRemaining)}
               </Limited>
             </div>
@@ -117,16 +117,18 @@ function Limited({
   label,
   value,
   limit,
+  advisory,
   children,
 }: {
   label: string;
   value: number;
   limit: number | null;
+  advisory?: boolean;
   children?: ComponentChildren;
 }) {
   return (
     <Stat label={label} value={count.format(value)} of={limit === null ? texts.unlimited : count.format(limit)}>
-      <Meter label={label} value={value} limit={limit} />
+      <Meter label={label} value={value} limit={limit} advisory={advisory} />
       {children && <span class="faint small numeric">{children}</span>}
     </Stat>
   );

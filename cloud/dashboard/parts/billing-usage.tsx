@@ -75,7 +75,7 @@ function Usage({
       value={value === undefined ? "–" : count.format(value)}
       of={limit === null ? texts.unlimited : count.format(limit)}
     >
-      <Meter label={texts.usages[name]} value={value ?? 0} limit={limit} />
+      <Meter label={texts.usages[name]} value={value ?? 0} limit={limit} advisory={name.startsWith("api")} />
       {Boolean(additional) && base !== null && base !== undefined && (
         <span class="faint small">{texts.extra(base, additional ?? 0)}</span>
       )}

@@ -3,13 +3,11 @@ import { Button, CodeBlock, Dialog, Notice } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/settings";
 
-/** The full key, its lowercase form and its image path. */
+/** The full key, its lowercase form if that differs, and its image path. */
 export function CreatedKey({ created }: { created: Schema<"CreatedApiKey"> }) {
-  const values: [string, string | null][] = [
-    [texts.keys.fullKey, created.key],
-    [texts.keys.lowerKey, created.keyLower],
-    [texts.keys.image, created.image],
-  ];
+  const { key, keyLower, image } = created;
+  const lower: [string, string][] = key === keyLower ? [] : [[texts.keys.lowerKey, keyLower]];
+  const values: [string, string | null][] = [[texts.keys.fullKey, key], ...lower, [texts.keys.image, image]];
   return (
     <dl class="stack tight">
       {values.map(([label, value]) => (

@@ -38,7 +38,7 @@ export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
     },
     {
       id: "launch",
-      to: "/connect",
+      to: "/profiles",
       done: sessions.data.items.length > 0,
     },
   ];
@@ -50,18 +50,30 @@ export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
 export function NextSteps({ steps }: { steps: Step[] | undefined }) {
   const next = steps?.find((s) => !s.done);
   if (!steps || !next) return null;
-  const done = steps.filter((s) => s.done).length;
+  const done = steps.filter((s) => s.done);
   return (
     <section class="panel overview-steps">
       <header class="row apart">
         <h2>{texts.steps}</h2>
-        <span class="faint numeric">{texts.stepsDone(done, steps.length)}</span>
+        <span class="faint numeric">{texts.stepsDone(done.length, steps.length)}</span>
       </header>
       <ol>
-        {steps.map((step) => (
-          <StepItem key={step.id} step={step} next={step === next} />
-        ))}
+        {steps
+          .filter((step) => !step.done)
+          .map((step) => (
+            <StepItem key={step.id} step={step} next={step === next} />
+          ))}
       </ol>
+      {done.length > 0 && (
+        <details>
+          <summary>{texts.doneSteps(done.length)}</summary>
+          <ol>
+            {done.map((step) => (
+              <StepItem key={step.id} step={step} next={false} />
+            ))}
+          </ol>
+        </details>
+      )}
     </section>
   );
 }

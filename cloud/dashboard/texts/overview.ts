@@ -65,6 +65,7 @@ export const texts = {
   allSessions: "All sessions",
   steps: "What to do next",
   stepsDone: (done: number, total: number) => `${done} of ${total} done`,
+  doneSteps: (count: number) => (count === 1 ? "1 step is done" : `${count} steps are done`),
   done: "Done",
   step: {
     verify: {
@@ -89,8 +90,8 @@ export const texts = {
     },
     launch: {
       title: "Launch a browser",
-      hint: "The connect page has examples that work with your worker.",
-      action: "Show examples",
+      hint: "Launch at a profile opens the launch form of a worker.",
+      action: "Show profiles",
     },
   },
 };

@@ -184,10 +184,23 @@ export function Stat({
   );
 }
 
-/** A bar that shows how much of a limit is used. A null limit is unlimited. */
-export function Meter({ label, value, limit }: { label: string; value: number; limit: number | null }) {
+/**
+ * A bar that shows how much of a limit is used. A null limit is unlimited. `advisory` is for a limit at which nothing is
+ * refused.
+ */
+export function Meter({
+  label,
+  value,
+  limit,
+  advisory = false,
+}: {
+  label: string;
+  value: number;
+  limit: number | null;
+  advisory?: boolean;
+}) {
   const share = limit === null ? 0 : limit === 0 ? 1 : Math.min(1, value / limit);
-  const tone = share >= 1 ? "bad" : share >= 0.8 ? "wait" : "";
+  const tone = advisory ? "" : share >= 1 ? "bad" : share >= 0.8 ? "wait" : "";
   return (
     <div
       class={`meter ${tone}`}

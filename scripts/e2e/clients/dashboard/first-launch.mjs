@@ -19,6 +19,7 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await page.getByRole('button', { name: 'Create key' }).click();
   const command = page.locator('pre').filter({ hasText: 'go run ./worker' });
   await page.getByText('Key created').waitFor();
+  if ((await page.getByText('Lowercase form').count()) > 0) throw new Error('the page shows the same key twice');
   await page.getByText('Source', { exact: true }).click();
   const key = /SVC_KEY=(svc_\w+)/.exec(await command.innerText())[1];
   await page.getByText('Waiting for your first worker').waitFor();
