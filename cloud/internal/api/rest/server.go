@@ -23,6 +23,7 @@ type Server struct {
 	Billing
 	Profiles
 	ProfileData
+	Secrets
 	Sessions
 	Machines
 	License
