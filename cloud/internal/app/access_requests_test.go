@@ -129,6 +129,14 @@ var requests = []request{
 	{operation: "listProfileDataVersions"},
 	{operation: "deleteProfileDataVersion"},
 	{operation: "activateProfileDataVersion"},
+	{operation: "listSecrets"},
+	{operation: "createSecret"},
+	{operation: "getSecret"},
+	{operation: "updateSecret"},
+	{operation: "deleteSecret"},
+	{operation: "useSecret", body: `{"sessionId": "{sessionId}", "field": "username", "origin": "https://accounts.example.com"}`, before: func(a *call) {
+		a.exec(`UPDATE license_slots SET state = 'running' WHERE session_id = '{sessionId}'`)
+	}},
 	{operation: "listSessions"},
 	{operation: "getSession", path: "/v1/sessions/{pastId}"},
 	{operation: "listMachines"},

@@ -107,7 +107,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/options|v1/auth/oidc/\w+|v1/profile-data/\{directory\}/deleted|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|sign-in/link|verify-email|password/forgot|password/reset)))$`)
 	both := regexp.MustCompile(`^GET /v1/(license/(slots/\{slotId\}|events|usage)|machines|chromium/releases|profiles/\{profileId\}/data/versions)$`) // for workers and for people
-	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*)|POST /v1/profiles/\{profileId\}/data/(versions|lease))$`)
+	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*)|POST /v1/profiles/\{profileId\}/data/(versions|lease)|POST /v1/secrets/\{secretId\}/use)$`)
 	for id, op := range operationsOf(document.T()) {
 		route, want := op.method+" "+op.path, []string{byBearer, byCookie}
 		switch {
@@ -126,7 +126,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 		if strings.HasPrefix(op.path, "/v1/billing/") && !slices.Equal(op.roles, []string{"owner", "admin"}) {
 			t.Errorf("%s permits the roles %q, want owner and admin", id, op.roles)
 		}
-		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|sessions|machines|billing)\b`).MatchString(op.path)
+		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|secrets|sessions|machines|billing)\b`).MatchString(op.path)
 		if scoped && want != nil && want[0] != byKey && len(op.roles) == 0 {
 			t.Errorf("%s acts on an organization but requires no role", id)
 		}

@@ -37,7 +37,7 @@ func newTenant(passwordHash string) tenant {
 	v := tenant{"mark": hex.EncodeToString(random(6)), "passwordHash": passwordHash}
 	for _, name := range []string{
 		"organizationId", "besideId", "ownerId", "partnerId", "adminId", "memberId", "otherId", "formerId", "profileId", "idleProfileId",
-		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId",
+		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId",
 	} {
 		v[name] = uuid.Must(uuid.NewV7()).String()
 	}

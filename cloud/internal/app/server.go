@@ -79,6 +79,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Plans:         rest.Plans{Plans: p.plans},
 		Profiles:      rest.Profiles{Profiles: p.profiles, Requests: p.usage},
 		ProfileData:   rest.ProfileData{Data: p.profileData},
+		Secrets:       rest.Secrets{Secrets: p.secrets},
 		Sessions:      rest.Sessions{Feed: p.activity, Licenses: p.licenses},
 		Machines:      rest.Machines{Machines: p.licenses},
 		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},

@@ -30,6 +30,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/plan"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/usage"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/vault"
 	"github.com/browser-svc/svc/gen/dashboard"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
@@ -57,6 +58,7 @@ type services struct {
 	licenses      *license.Service
 	catalog       *catalog.Service
 	contact       *contact.Service
+	secrets       *vault.Service
 	idempotency   *idempotency.Store
 	retention     *retention.Service
 	usage         *usage.Service
@@ -98,6 +100,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 		Decryptions: make(chan struct{}, maxDecryptions),
 	}
 	p.profileData = &profiledata.Service{DB: pools.tenants, System: pools.system, Sealer: box, Recorder: p.audit}
+	p.secrets = &vault.Service{DB: pools.tenants, Clock: clock.System{}, Sealer: box, Audit: p.audit}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box}
 	p.usage = usage.New(usage.Options{
@@ -186,7 +189,7 @@ func (p *services) closeTraces() error {
 	return p.traces.Close(ctx)
 }
 
-// openSecretBox returns the box that encrypts proxy passwords, queued mail and
+// openSecretBox returns the box that encrypts secrets, proxy passwords, queued mail and
 // saved answers.
 func openSecretBox(config Config, logger *slog.Logger) (*secret.Box, error) {
 	if config.SecretKeys != "" {

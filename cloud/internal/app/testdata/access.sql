@@ -40,6 +40,8 @@ INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, cr
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES
     ('{profileId}', '{organizationId}', 'Checkout {mark}', 156, 'linux', '{ownerId}', now(), now()),
     ('{idleProfileId}', '{organizationId}', 'Idle {mark}', 156, 'linux', '{ownerId}', now(), now());
+INSERT INTO secrets (id, organization_id, name, username, origins, created_at, updated_at) VALUES
+    ('{secretId}', '{organizationId}', 'login-{mark}', 'robot-{mark}', '{https://accounts.example.com}', now(), now());
 INSERT INTO license_org (organization_id, max_slots, in_use) VALUES ('{organizationId}', 60, 1), ('{besideId}', 50, 0);
 INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES
     ('{organizationId}', 'host-{mark}', '{bootId}', 1, now());

@@ -1,0 +1,79 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+
+	"github.com/browser-svc/svc/db/pg"
+)
+
+// reencryptBatch is the number of secrets re-encrypted per transaction.
+const reencryptBatch = 500
+
+// Reencrypt re-encrypts the passwords and TOTP seeds of all organizations with the current
+// key, so that older keys can be removed. It returns the number of secrets. A value that
+// cannot be decrypted is an error and stays unchanged.
+func Reencrypt(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
+	for last := uuid.Nil; ; {
+		var rows []row
+		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
+			rows = nil
+			err := tx.SelectContext(ctx, &rows, `SELECT `+columns+` FROM secrets WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
+			if err != nil {
+				return fmt.Errorf("read the secrets: %w", err)
+			}
+			for i := range rows {
+				if err := rows[i].reencrypt(ctx, tx, sealer); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return total, err
+		}
+		total += len(rows)
+		if len(rows) < reencryptBatch {
+			return total, nil
+		}
+		last = rows[len(rows)-1].ID
+	}
+}
+
+func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
+	for _, f := range []Field{Password, TOTP} {
+		plain, err := r.decrypt(sealer, f)
+		if err != nil {
+			return err
+		}
+		if err := r.encrypt(sealer, f, plain); err != nil {
+			return err
+		}
+	}
+	return r.write(ctx, tx)
+}
+
+// Check decrypts the passwords and TOTP seeds of all organizations. It returns the number
+// of secrets, and an error for each value that cannot be decrypted.
+func Check(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, unreadable []error, err error) {
+	rows, err := system.QueryxContext(ctx, `SELECT `+columns+` FROM secrets`)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the secrets: %w", err)
+	}
+	defer rows.Close()
+	for ; rows.Next(); total++ {
+		var r row
+		if err := rows.StructScan(&r); err != nil {
+			return 0, nil, fmt.Errorf("read the secrets: %w", err)
+		}
+		for _, f := range []Field{Password, TOTP} {
+			if _, err := r.decrypt(sealer, f); err != nil {
+				unreadable = append(unreadable, err)
+			}
+		}
+	}
+	return total, unreadable, rows.Err()
+}
