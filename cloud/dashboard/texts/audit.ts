@@ -68,6 +68,22 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
     label: "Profile data version deleted",
     says: (d) => `deleted the version ${text(d["versionId"])} of a profile's data`,
   },
+  "secret.created": {
+    label: "Secret created",
+    says: (d) => `created the secret${quoted(d["name"])}`,
+  },
+  "secret.updated": {
+    label: "Secret updated",
+    says: (d) => `updated the secret${quoted(d["name"])}${fields(d["fields"])}`,
+  },
+  "secret.deleted": {
+    label: "Secret deleted",
+    says: (d) => `deleted the secret${quoted(d["name"])}`,
+  },
+  "secret.used": {
+    label: "Secret used",
+    says: (d) => `used the ${text(d["field"])} of the secret${quoted(d["name"])} at ${text(d["origin"])}`,
+  },
   "organization.created": {
     label: "Organization created",
     says: (d) => `created the organization${quoted(d["name"])}`,
@@ -153,7 +169,7 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
 /** The texts of the audit log. */
 export const texts = {
   title: "Audit log",
-  intro: "Changes to keys, members, billing and profiles. Entries cannot be changed or deleted.",
+  intro: "Changes to keys, members, billing, profiles and secrets, and uses of secrets. Entries cannot be changed or deleted.",
   membersTitle: "Only owners and admins can see the audit log",
   membersHint: "Ask an owner or an admin if you need to know who changed something.",
   actions,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -128,9 +129,24 @@ func (l *lifecycle) workers() {
 	l.do("POST", "/v1/license/authorize", `{`+worker+uuid.NewString()+`", "spec": {"browserVersion": 156, "proxy": `+proxy("launch's proxy")+`}}`, "Idempotency-Key", "eight")
 	l.do("POST", "/v1/profiles/"+id+"/sessions", `{`+worker+session+`", "seq": 1, "launchId": "`+session+`", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, "Idempotency-Key", "nine")
 	l.do("GET", "/v1/profiles/"+id+"/config", "")
+	l.vault(session)
 	wrong := "svc_" + strings.Repeat("a2", 16)
 	l.secret("wrong organization key", wrong)
 	l.refused("GET", "/v1/license/sessions", "", "X-API-Key", wrong)
+}
+
+// vault creates and changes a secret, and uses it for a running session.
+func (l *lifecycle) vault(session string) {
+	seed := func(name string) string {
+		return l.secret(name+" TOTP seed", base32.StdEncoding.EncodeToString(random(20)))
+	}
+	created := l.do("POST", "/v1/secrets", `{"name": "shop", "origins": ["https://shop.example.com"], "password": "`+l.password("first shop")+
+		`", "totpSeed": "`+seed("first")+`"}`, "Idempotency-Key", "seventeen")
+	l.do("PATCH", "/v1/secrets/"+created.text("id"), `{"password": "`+l.password("second shop")+`", "totpSeed": "`+seed("second")+`"}`)
+	for _, field := range []string{"password", "totp"} {
+		used := l.do("POST", "/v1/secrets/shop/use", `{"sessionId": "`+session+`", "field": "`+field+`", "origin": "https://shop.example.com"}`, "Idempotency-Key", "eighteen")
+		l.must(field == "totp" || used.text("value") == l.secrets["second shop password"], "the worker does not get the password")
+	}
 }
 
 // subscription changes the subscription, which is billed manually.
@@ -247,7 +263,7 @@ func (l *lifecycle) refused(method, path, body string, headers ...string) {
 	l.must(status == http.StatusUnauthorized, method+" "+path+" was not refused: "+answer)
 }
 
-var workerPath = regexp.MustCompile(`^/v1/(license/|profiles/[^/]+/(config|sessions))`)
+var workerPath = regexp.MustCompile(`^/v1/(license/|profiles/[^/]+/(config|sessions)|secrets/[^/]+/use$)`)
 
 func (l *lifecycle) ask(method, path, body string, headers []string) (status int, answer string) {
 	l.t.Helper()

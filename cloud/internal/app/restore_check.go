@@ -19,9 +19,9 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/platform/idempotency"
 	"github.com/browser-svc/svc/cloud/internal/platform/mail"
 	"github.com/browser-svc/svc/cloud/internal/platform/secret"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/vault"
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/pg"
-	"github.com/browser-svc/svc/cloud/internal/tenancy/vault"
 	"github.com/browser-svc/svc/shared/program"
 )
 

@@ -56,22 +56,26 @@ func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
 	return r.write(ctx, tx)
 }
 
-// Check decrypts the passwords and TOTP seeds of all organizations. It returns the number
-// of secrets, and an error for each value that cannot be decrypted.
+// Check decrypts the passwords and TOTP seeds of all organizations. It returns their
+// number, and an error for each that cannot be decrypted.
 func Check(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, unreadable []error, err error) {
 	rows, err := system.QueryxContext(ctx, `SELECT `+columns+` FROM secrets`)
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the secrets: %w", err)
 	}
 	defer rows.Close()
-	for ; rows.Next(); total++ {
+	for rows.Next() {
 		var r row
 		if err := rows.StructScan(&r); err != nil {
 			return 0, nil, fmt.Errorf("read the secrets: %w", err)
 		}
 		for _, f := range []Field{Password, TOTP} {
-			if _, err := r.decrypt(sealer, f); err != nil {
+			switch plain, err := r.decrypt(sealer, f); {
+			case err != nil:
 				unreadable = append(unreadable, err)
+				total++
+			case plain != nil:
+				total++
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func TestCreate_ReturnsNoValues(t *testing.T) {
 		t.Errorf("listed %+v: %v", list, err)
 	}
 	var stored string
-	if err := f.system.GetContext(t.Context(), &stored, `SELECT convert_from(password_secret || totp_secret, 'LATIN1') || s::text FROM secrets s`); err != nil {
+	if err := f.system.GetContext(t.Context(), &stored, `SELECT encode(password_secret || totp_secret, 'escape') || s::text FROM secrets s`); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(stored, testPassword) || strings.Contains(stored, testSeed) {
