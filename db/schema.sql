@@ -67,6 +67,17 @@ END $$;
 
 COMMENT ON PROCEDURE public.enable_tenant_rls(IN tenant_table regclass, IN organization_column name) IS 'Enables row-level security on a table of the organizations: svc_app sees the rows of the organization in the setting svc.organization, svc_all sees all rows. Call it for each new table with an organization_id.';
 
+CREATE FUNCTION public.forget_secret_profile() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE secrets SET profile_ids = array_remove(profile_ids, OLD.id)
+    WHERE organization_id = OLD.organization_id AND OLD.id = ANY (profile_ids);
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.forget_secret_profile() IS 'Removes a deleted profile from the secrets of its organization. A secret that only this profile could use remains without profiles.';
+
 CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
     AS $$
@@ -769,6 +780,30 @@ COMMENT ON TABLE public.schema_compatibility IS 'Which older programs run on thi
 
 COMMENT ON COLUMN public.schema_compatibility.oldest_version IS 'The oldest compatible program: a program whose newest migration is lower refuses to start. A migration that removes or changes what such programs use raises it.';
 
+CREATE TABLE public.secrets (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    username text,
+    origins text[] NOT NULL,
+    profile_ids uuid[],
+    password_secret bytea,
+    totp_secret bytea,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.secrets FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.secrets IS 'Credentials that workers type into pages.';
+
+COMMENT ON COLUMN public.secrets.profile_ids IS 'The profiles whose sessions may use the secret; null for all, empty for none. The trigger forget_secret_profile removes deleted profiles.';
+
+COMMENT ON COLUMN public.secrets.password_secret IS 'The password, encrypted with this organization, secret and column as associated data; null for none.';
+
+COMMENT ON COLUMN public.secrets.totp_secret IS 'The TOTP seed, encrypted in the same way; null for none.';
+
 CREATE TABLE public.subscription_add_ons (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -1037,6 +1072,12 @@ ALTER TABLE ONLY public.profiles
 ALTER TABLE ONLY public.schema_compatibility
     ADD CONSTRAINT schema_compatibility_pkey PRIMARY KEY (one_row);
 
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_name UNIQUE (organization_id, name);
+
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.subscription_add_ons
     ADD CONSTRAINT subscription_add_ons_pkey PRIMARY KEY (id);
 
@@ -1144,6 +1185,8 @@ CREATE TRIGGER cascade_delete_slots AFTER DELETE ON public.license_org FOR EACH 
 
 CREATE TRIGGER delete_profile_data AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.delete_profile_data();
 
+CREATE TRIGGER forget_secret_profile AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.forget_secret_profile();
+
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
@@ -1213,6 +1256,9 @@ ALTER TABLE ONLY public.profiles
 ALTER TABLE ONLY public.profiles
     ADD CONSTRAINT profiles_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.subscription_add_ons
     ADD CONSTRAINT subscription_add_ons_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.subscriptions(organization_id) ON DELETE CASCADE;
 
@@ -1271,6 +1317,8 @@ CREATE POLICY all_organizations ON public.profile_data_keys TO svc_all USING (tr
 CREATE POLICY all_organizations ON public.profile_data_versions TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.profiles TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.secrets TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.subscription_add_ons TO svc_all USING (true);
 
@@ -1348,6 +1396,8 @@ CREATE POLICY one_organization ON public.profile_data_versions USING ((organizat
 
 CREATE POLICY one_organization ON public.profiles USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
+CREATE POLICY one_organization ON public.secrets USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
 CREATE POLICY one_organization ON public.subscription_add_ons USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.subscriptions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
@@ -1361,6 +1411,8 @@ ALTER TABLE public.profile_data_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.profile_data_versions ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.profiles ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.secrets ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.subscription_add_ons ENABLE ROW LEVEL SECURITY;
 

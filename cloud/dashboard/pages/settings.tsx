@@ -5,12 +5,14 @@ import { ApiKeys } from "../parts/api-keys";
 import { BrowserBuilds } from "../parts/browser-builds";
 import { Members } from "../parts/members";
 import { OrganizationSettings } from "../parts/organization-settings";
+import { Secrets } from "../parts/secrets";
 import { texts } from "../texts/settings";
 import { NothingHere } from "./not-found";
 import "./settings.css";
 
 const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
   keys: ApiKeys,
+  secrets: Secrets,
   members: Members,
   organization: OrganizationSettings,
   builds: BrowserBuilds,

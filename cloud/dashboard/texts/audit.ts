@@ -169,7 +169,8 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
 /** The texts of the audit log. */
 export const texts = {
   title: "Audit log",
-  intro: "Changes to keys, members, billing, profiles and secrets, and uses of secrets. Entries cannot be changed or deleted.",
+  intro:
+    "Changes to keys, members, billing, profiles and secrets, and uses of secrets. Entries cannot be changed or deleted.",
   membersTitle: "Only owners and admins can see the audit log",
   membersHint: "Ask an owner or an admin if you need to know who changed something.",
   actions,

@@ -9,6 +9,7 @@ export const texts = {
   sections: "Sections of the settings",
   tabs: {
     keys: "API keys",
+    secrets: "Secrets",
     members: "Members",
     organization: "Organization",
     builds: "Browser builds",
@@ -25,7 +26,7 @@ export const texts = {
   roles: { owner: "Owner", admin: "Admin", member: "Member" },
   roleHints: {
     owner: "Everything, including other owners and deletion of the organization",
-    admin: "Keys, members, billing, audit log and profiles",
+    admin: "Keys, secrets, members, billing, audit log and profiles",
     member: "Profiles and sessions",
   },
 
@@ -212,7 +213,7 @@ export const texts = {
     deleteTitle: "Delete organization",
     deleteHint: "Only an owner can delete the organization.",
     deletes: [
-      "All members, invitations, keys, profiles, the session history and the subscription are deleted. This cannot be undone.",
+      "All members, invitations, keys, profiles, secrets, the session history and the subscription are deleted. This cannot be undone.",
       "Its keys are rejected from the next request on, so its workers cannot launch browsers.",
       "Data on the workers is not deleted.",
     ],

@@ -19,7 +19,7 @@ import (
 // organization does not have; Conflict for a name that another secret has; Forbidden at
 // the limit, with both numbers.
 func (s *Service) Create(ctx context.Context, orgID uuid.UUID, d Draft) (Secret, error) {
-	if err := d.Fields.check(d.TOTPSeed); err != nil {
+	if err := d.check(d.TOTPSeed); err != nil {
 		return Secret{}, err
 	}
 	id, err := uuid.NewV7()
