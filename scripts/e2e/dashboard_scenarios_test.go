@@ -31,6 +31,7 @@ func TestDashboard(t *testing.T) {
 		{"first_launch", e.testFirstLaunch},
 		{"members", e.testMembers},
 		{"key_rotation", e.testKeyRotation},
+		{"secrets", e.testSecrets},
 		{"profiles", e.testProfiles},
 		{"profile_versions", e.testProfileVersions},
 		{"tenants", e.testTenants},
@@ -159,6 +160,15 @@ func (e dashboardTest) testKeyRotation(t *testing.T) {
 		w.start(t)
 	}
 	wait.result(t)
+}
+
+func (e dashboardTest) testSecrets(t *testing.T) {
+	a := e.cloud.signUp(t)
+	a.profile(t, cloudapi.CreateProfileRequest{Name: "Shop", BrowserVersion: e.worker.newestVersion(t)})
+	wait := e.begin(t, e.base, "secrets", map[string]any{"user": a.credentials(), "password": "correct horse battery staple"})
+	var found []string
+	decode(t, wait.result(t), &found)
+	reportFindings(t, found)
 }
 
 func (e dashboardTest) testProfiles(t *testing.T) {

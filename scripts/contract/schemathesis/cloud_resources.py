@@ -11,6 +11,8 @@ from uuid import uuid4
 from cloud_base import CloudBase
 from fixture import MAX_LAUNCH_WAIT, GeneratedRequest, operation_id
 
+_ORIGIN = "https://accounts.example.com"
+_TOTP_SEED = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 MACHINES = 5  # the number of machine ids in requests
 _MACHINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -36,6 +38,11 @@ class ResourceRequests(CloudBase):
             "listProfileDataVersions": self._prepare_data_version,
             "deleteProfileDataVersion": self._prepare_data_version,
             "activateProfileDataVersion": self._prepare_data_version,
+            "createSecret": self._prepare_secret_values,
+            "getSecret": self._prepare_secret,
+            "updateSecret": self._prepare_secret,
+            "deleteSecret": self._prepare_secret,
+            "useSecret": self._prepare_secret_use,
             "authorizeLaunch": self._prepare_authorize,
             "heartbeatLicenseSessions": self._set_machine_id,
             "startProfileSession": self._prepare_session_start,
@@ -139,6 +146,33 @@ class ResourceRequests(CloudBase):
         self._worker_client.call("DELETE", f"/v1/profiles/{profile_id}/sessions/{session['sessionId']}")
         request.set_path_parameters(profileId=profile_id, versionId=version_id)
 
+    # Secrets
+
+    def _prepare_secret_values(self, request: GeneratedRequest) -> None:
+        body = request.case.body
+        if isinstance(body, dict) and request.random_bool(0.8):
+            valid = {"name": f"secret-{uuid4()}", "origins": [_ORIGIN], "totpSeed": _TOTP_SEED, "profileIds": None}
+            request.set_body_fields(**{name: valid[name] for name in valid.keys() & body.keys()})
+
+    def _create_secret(self) -> str:
+        """Creates a secret after deleting those of earlier requests, because an organization has a limit."""
+        for secret in self._owner_client.call("GET", "/v1/secrets", limit=100)["items"]:
+            self._owner_client.call("DELETE", f"/v1/secrets/{secret['id']}")
+        body = {"name": f"secret-{uuid4()}", "username": "robot", "password": "x", "totpSeed": _TOTP_SEED}
+        return self._owner_client.call("POST", "/v1/secrets", {**body, "origins": [_ORIGIN]})["id"]
+
+    def _prepare_secret(self, request: GeneratedRequest) -> None:
+        if request.authorized and request.random_bool(0.8) and not request.in_scenario:
+            request.set_path_parameters(secretId=self._create_secret())
+        self._prepare_secret_values(request)
+
+    def _prepare_secret_use(self, request: GeneratedRequest) -> None:
+        body = request.case.body
+        if request.authorized and request.random_bool(0.8) and not request.in_scenario and isinstance(body, dict):
+            request.set_path_parameters(secretId=self._create_secret())
+            valid = {"sessionId": self._start_session(), "origin": _ORIGIN}
+            request.set_body_fields(**{name: valid[name] for name in valid.keys() & body.keys()})
+
     def _set_machine_id(self, request: GeneratedRequest) -> None:
         """Replaces a valid machine id. With the id of the running worker, the request would end its sessions."""
         machine_id = request.case.body.get("machineId") if isinstance(request.case.body, dict) else None
@@ -177,13 +211,17 @@ class ResourceRequests(CloudBase):
 
     def _prepare_session(self, request: GeneratedRequest) -> None:
         if request.random_bool(0.8) and not request.in_scenario:
-            session = self._authorize_session()
-            sessions = f"/v1/profiles/{self._shared_profile}/sessions"
-            now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-            start = {"seq": 1, "launchId": str(uuid4()), "browserVersion": 156, "startedAt": now}
-            self._worker_client.call("POST", sessions, {**session, **start})
-            self._worker_client.call("DELETE", f"{sessions}/{session['sessionId']}")
-            request.set_path_parameters(sessionId=session["sessionId"])
+            session_id = self._start_session()
+            self._worker_client.call("DELETE", f"/v1/profiles/{self._shared_profile}/sessions/{session_id}")
+            request.set_path_parameters(sessionId=session_id)
+
+    def _start_session(self) -> str:
+        """Starts a session of the shared profile. Returns its id."""
+        session = self._authorize_session()
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        start = {"seq": 1, "launchId": str(uuid4()), "browserVersion": 156, "startedAt": now}
+        self._worker_client.call("POST", f"/v1/profiles/{self._shared_profile}/sessions", {**session, **start})
+        return session["sessionId"]
 
     def _prepare_release(self, request: GeneratedRequest) -> None:
         if self._releases and request.random_bool(0.7) and not request.in_scenario:
