@@ -163,8 +163,8 @@ export interface paths {
         };
         /**
          * List audit events
-         * @description Lists changes to keys, members, roles, invitations, billing and profiles of the active organization. Read-only:
-         *     an event is written in the same transaction as the change and never modified.
+         * @description Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
+         *     uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -1133,7 +1133,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an organization
-         * @description Permanently deletes the organization and all of its members, invitations, keys, profiles, session history and
+         * @description Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
          *     its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
          *     Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
          *     slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
@@ -1749,6 +1749,95 @@ export interface paths {
          *     1,000 such sessions. A profile that does not exist returns 404, unless the session is known.
          */
         delete: operations["endProfileSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List secrets
+         * @description Lists the secrets of the active organization, without their passwords and TOTP seeds.
+         */
+        get: operations["listSecrets"];
+        put?: never;
+        /**
+         * Create a secret
+         * @description Stores credentials that workers type into pages, so that the client of a browser never receives them. The password
+         *     and the TOTP seed are encrypted and never returned to users. An organization can have 200 secrets; at the limit
+         *     the response is 403 with `current` and `limit` in `constraint`. A name that another secret has returns 409.
+         *     Profiles that the organization does not have return 404.
+         */
+        post: operations["createSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/secrets/{secretId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret. */
+                secretId: components["parameters"]["SecretId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a secret
+         * @description Returns the secret, without its password and TOTP seed.
+         */
+        get: operations["getSecret"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a secret
+         * @description Deletes the secret with its password and TOTP seed. Its audit events are kept.
+         */
+        delete: operations["deleteSecret"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a secret
+         * @description A merge patch: omitted fields do not change, null clears a `nullable` field, lists are replaced. `profileIds: null`
+         *     allows all profiles. The next use of the secret follows the changes.
+         */
+        patch: operations["updateSecret"];
+        trace?: never;
+    };
+    "/v1/secrets/{secretId}/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id or the name of the secret. */
+                secretId: components["parameters"]["SecretIdOrName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a field of a secret
+         * @description For workers: returns the value of one field, to type it into a page of a running session. Every use is recorded in
+         *     the audit log of the organization, without the value. A secret that the organization of the key does not have
+         *     returns 404. An origin that the secret does not allow, or the session of a profile that it does not allow, returns
+         *     403, and the `field` of the detail is `origin` or `sessionId`. A session that is not running in the organization
+         *     returns 409. A field that the secret does not have returns 400.
+         *
+         *     Origins are compared by scheme, host and port. The wildcard of an allowed origin stands for one or more whole
+         *     labels of the host. Do not log or store the value.
+         */
+        post: operations["useSecret"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2419,6 +2508,15 @@ export interface components {
             userAgent?: components["schemas"]["UserAgent"];
             viewport?: components["schemas"]["SizeOrNull"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
+        };
+        /** @description A new secret. */
+        CreateSecretRequest: {
+            name: components["schemas"]["SecretName"];
+            origins: components["schemas"]["SecretOrigins"];
+            password?: components["schemas"]["SecretPassword"];
+            profileIds?: components["schemas"]["SecretProfileIds"];
+            totpSeed?: components["schemas"]["SecretTotpSeed"];
+            username?: components["schemas"]["SecretUsername"];
         };
         /** @description A new key. */
         CreatedApiKey: {
@@ -4058,6 +4156,85 @@ export interface components {
              */
             expireOldAfterSeconds?: number;
         };
+        /** @description Credentials that workers type into pages, without the password and the TOTP seed. */
+        Secret: {
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description Whether a password is stored. */
+            hasPassword: boolean;
+            /** @description Whether a TOTP seed is stored. */
+            hasTotp: boolean;
+            id: components["schemas"]["Uuid"];
+            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            name: components["schemas"]["SecretName"];
+            origins: components["schemas"]["SecretOrigins"];
+            profileIds: components["schemas"]["SecretProfileIds"];
+            updatedAt: components["schemas"]["Timestamp"];
+            username: components["schemas"]["SecretUsername"];
+        };
+        /**
+         * @description `totp` is the code of the current period.
+         * @enum {string}
+         */
+        SecretField: "username" | "password" | "totp";
+        /** @description A page of secrets. */
+        SecretList: {
+            /** @description The secrets of this page. */
+            items: components["schemas"]["Secret"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of secrets. */
+        SecretListResponse: {
+            data: components["schemas"]["SecretList"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The name of a secret, unique in the organization. It must not be a UUID.
+         * @example shop-login
+         */
+        SecretName: string;
+        /**
+         * @description An origin without a path, optionally with `*.` at the start of the host.
+         * @example https://accounts.example.com
+         */
+        SecretOrigin: string;
+        /**
+         * @description The origins of the documents into which the secret may be typed. `*.` at the start of a host stands for one or
+         *     more whole labels. Origins with http must have a loopback host.
+         */
+        SecretOrigins: components["schemas"]["SecretOrigin"][];
+        /**
+         * Format: password
+         * @description The password; null removes it. It is never returned.
+         */
+        SecretPassword: string | null;
+        /**
+         * @description The profiles whose sessions may use the secret; null means all profiles and specs, an empty list none. A deleted
+         *     profile is removed from the list.
+         */
+        SecretProfileIds: components["schemas"]["Uuid"][] | null;
+        /** @description A success with a secret. */
+        SecretResponse: {
+            data: components["schemas"]["Secret"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The sort fields of secrets.
+         * @default createdAt
+         * @enum {string}
+         */
+        SecretSortField: "createdAt" | "updatedAt" | "lastUsedAt" | "name";
+        /**
+         * Format: password
+         * @description The seed of time-based one-time passwords (RFC 6238) in base32, or an `otpauth://totp/` URI with the seed, the
+         *     algorithm, the digits (6 or 8) and the period; null removes it. A seed alone means SHA-1, 6 digits and 30 seconds.
+         *     It is never returned.
+         */
+        SecretTotpSeed: string | null;
+        /**
+         * @description The user name. Unlike the other fields it is returned; null if there is none.
+         * @example robot@example.com
+         */
+        SecretUsername: string | null;
         /**
          * Format: int64
          * @description A number that increases with each start and heartbeat of one boot of a worker.
@@ -4594,6 +4771,15 @@ export interface components {
             server?: components["schemas"]["ProxyServer"];
             username?: components["schemas"]["ProxyUsername"];
         } | null;
+        /** @description The fields to update. */
+        UpdateSecretRequest: {
+            name?: components["schemas"]["SecretName"];
+            origins?: components["schemas"]["SecretOrigins"];
+            password?: components["schemas"]["SecretPassword"];
+            profileIds?: components["schemas"]["SecretProfileIds"];
+            totpSeed?: components["schemas"]["SecretTotpSeed"];
+            username?: components["schemas"]["SecretUsername"];
+        };
         /** @description The fields to change. */
         UpdateUserRequest: {
             name?: components["schemas"]["UserName"];
@@ -4606,6 +4792,36 @@ export interface components {
         UrlPattern: string;
         /** @description Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing. */
         UrlPatterns: components["schemas"]["UrlPattern"][];
+        /** @description The field to type, and where. */
+        UseSecretRequest: {
+            field: components["schemas"]["SecretField"];
+            /**
+             * @description The origin of the document that has the input.
+             * @example https://accounts.example.com
+             */
+            origin: string;
+            sessionId: components["schemas"]["Uuid"];
+        };
+        /** @description The value of a field of a secret. */
+        UsedSecret: {
+            field: components["schemas"]["SecretField"];
+            secretId: components["schemas"]["Uuid"];
+            /**
+             * Format: date-time
+             * @description The end of the period of a TOTP code; null for other fields.
+             */
+            validUntil: string | null;
+            /**
+             * Format: password
+             * @description The value to type.
+             */
+            value: string;
+        };
+        /** @description A success with the value of a field. */
+        UsedSecretResponse: {
+            data: components["schemas"]["UsedSecret"];
+            success: components["schemas"]["True"];
+        };
         /** @description A user account. */
         User: {
             createdAt: components["schemas"]["Timestamp"];
@@ -5092,6 +5308,12 @@ export interface components {
         ReleaseVersion: components["schemas"]["FullVersion"];
         /** @description The path on this service to return to, such as `/docs`. Other sites are not allowed. */
         ReturnTo: string;
+        /** @description The secret. */
+        SecretId: components["schemas"]["Uuid"];
+        /** @description The id or the name of the secret. */
+        SecretIdOrName: components["schemas"]["SecretName"];
+        /** @description The sort field. */
+        SecretSortBy: components["schemas"]["SecretSortField"];
         /**
          * @description The `nextCursor` of the previous response. Returns the following sessions with the same filters and order.
          *     `page` is ignored.
@@ -10790,6 +11012,376 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listSecrets: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["SecretSortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "hasPassword": true,
+                     *             "hasTotp": true,
+                     *             "id": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *             "lastUsedAt": null,
+                     *             "name": "shop-login",
+                     *             "origins": [
+                     *               "https://accounts.example.com"
+                     *             ],
+                     *             "profileIds": null,
+                     *             "updatedAt": "2026-11-21T10:15:00Z",
+                     *             "username": "robot@example.com"
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "shop-login",
+                 *       "origins": [
+                 *         "https://accounts.example.com"
+                 *       ],
+                 *       "password": "correct horse battery staple",
+                 *       "totpSeed": "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
+                 *       "username": "robot@example.com"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    Location: components["headers"]["Location"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "hasPassword": true,
+                     *         "hasTotp": true,
+                     *         "id": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *         "lastUsedAt": null,
+                     *         "name": "shop-login",
+                     *         "origins": [
+                     *           "https://accounts.example.com"
+                     *         ],
+                     *         "profileIds": null,
+                     *         "updatedAt": "2026-11-21T10:15:00Z",
+                     *         "username": "robot@example.com"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret. */
+                secretId: components["parameters"]["SecretId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The secret. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "hasPassword": true,
+                     *         "hasTotp": true,
+                     *         "id": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *         "lastUsedAt": null,
+                     *         "name": "shop-login",
+                     *         "origins": [
+                     *           "https://accounts.example.com"
+                     *         ],
+                     *         "profileIds": null,
+                     *         "updatedAt": "2026-11-21T10:15:00Z",
+                     *         "username": "robot@example.com"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret. */
+                secretId: components["parameters"]["SecretId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The secret. */
+                secretId: components["parameters"]["SecretId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "origins": [
+                 *         "https://accounts.example.com",
+                 *         "https://*.shop.example.com"
+                 *       ],
+                 *       "password": "a new password"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description Updated. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "hasPassword": true,
+                     *         "hasTotp": true,
+                     *         "id": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *         "lastUsedAt": null,
+                     *         "name": "shop-login",
+                     *         "origins": [
+                     *           "https://accounts.example.com"
+                     *         ],
+                     *         "profileIds": null,
+                     *         "updatedAt": "2026-11-21T10:15:00Z",
+                     *         "username": "robot@example.com"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SecretResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    useSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id or the name of the secret. */
+                secretId: components["parameters"]["SecretIdOrName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "field": "totp",
+                 *       "origin": "https://accounts.example.com",
+                 *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UseSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The value. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "field": "totp",
+                     *         "secretId": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *         "validUntil": "2026-11-21T10:15:30Z",
+                     *         "value": "287082"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsedSecretResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
