@@ -44,6 +44,7 @@ var tableOwners = map[string]string{
 	"profile_data_versions":    "browsers/profiledata",
 	"profiles":                 "browsers/profile",
 	"schema_compatibility":     "", // written by migrations only
+	"secrets":                  "tenancy/vault",
 	"subscription_add_ons":     "tenancy/billing",
 	"subscriptions":            "tenancy/billing",
 	"user_identities":          "accounts/auth",
