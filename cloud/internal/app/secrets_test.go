@@ -43,7 +43,7 @@ func TestSecrets_ValuesOnlyForWorkers(t *testing.T) {
 	for _, damaged := range []string{
 		strings.Replace(body, "https:", "http:", 1), strings.Replace(body, "shop", created.Data.ID.String(), 1), strings.Replace(body, `"password"`, `"passwords"`, 1),
 		strings.Replace(body, seed, seed+"!", 1), strings.Replace(body, password, strings.Repeat(password, 100), 1), strings.Replace(body, `"`+password+`"`, `["`+password+`"]`, 1),
-		strings.Replace(body, `"`+seed+`"`, `{"x": "`+seed+`"}`, 1), strings.Replace(body, seed, "otpauth://hotp/x?secret="+seed, 1), `"` + password + `"`, `{"name": "` + password + `"`,
+		strings.Replace(body, `"`+seed+`"`, `{"x": "`+seed+`"}`, 1), strings.Replace(body, seed, "otpauth://hotp/x?secret="+seed, 1), `{"password": "` + password + `"`,
 	} {
 		search.ask(v, "owner", "POST", "/v1/secrets", damaged, http.StatusBadRequest)
 	}
