@@ -6628,9 +6628,13 @@ type ClientInterface interface {
 	// StartProfileSessionWithBody Report a session start
 	//
 	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+	// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+	// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+	// limit. An ended session stays ended (409).
+	//
+	// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+	// hour ago becomes the time of the report.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -6640,9 +6644,13 @@ type ClientInterface interface {
 	// StartProfileSession Report a session start
 	//
 	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+	// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+	// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+	// limit. An ended session stays ended (409).
+	//
+	// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+	// hour ago becomes the time of the report.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8872,9 +8880,13 @@ func (c *Client) DuplicateProfile(ctx context.Context, profileId ProfileId, body
 // StartProfileSessionWithBody Report a session start
 //
 // Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+// limit. An ended session stays ended (409).
+//
+// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+// hour ago becomes the time of the report.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8894,9 +8906,13 @@ func (c *Client) StartProfileSessionWithBody(ctx context.Context, profileId Prof
 // StartProfileSession Report a session start
 //
 // Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+// limit. An ended session stays ended (409).
+//
+// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+// hour ago becomes the time of the report.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14758,9 +14774,13 @@ type ClientWithResponsesInterface interface {
 	// StartProfileSessionWithBodyWithResponse Report a session start
 	//
 	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+	// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+	// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+	// limit. An ended session stays ended (409).
+	//
+	// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+	// hour ago becomes the time of the report.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14770,9 +14790,13 @@ type ClientWithResponsesInterface interface {
 	// StartProfileSessionWithResponse Report a session start
 	//
 	// Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-	// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-	// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+	// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+	// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+	// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+	// limit. An ended session stays ended (409).
+	//
+	// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+	// hour ago becomes the time of the report.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -25309,9 +25333,13 @@ func (c *ClientWithResponses) DuplicateProfileWithResponse(ctx context.Context, 
 // StartProfileSessionWithBodyWithResponse Report a session start
 //
 // Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+// limit. An ended session stays ended (409).
+//
+// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+// hour ago becomes the time of the report.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -25327,9 +25355,13 @@ func (c *ClientWithResponses) StartProfileSessionWithBodyWithResponse(ctx contex
 // StartProfileSessionWithResponse Report a session start
 //
 // Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-// and end its browser. If the browser was already handed to the client, keep it running: list it in the
-// heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+// `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+// After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+// already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+// limit. An ended session stays ended (409).
+//
+// `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+// hour ago becomes the time of the report.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -1716,9 +1716,13 @@ export interface paths {
         /**
          * Report a session start
          * @description Consumes the reservation. A repeated report returns the same session; with a higher `seq`, its `name` and
-         *     `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402. After a refusal, fail the launch if it is still waiting for this response,
-         *     and end its browser. If the browser was already handed to the client, keep it running: list it in the
-         *     heartbeats, which charge it again, even above the limit. An ended session stays ended (409).
+         *     `metadata` replace those of the session. If there is no reservation, the cloud takes a slot now or refuses with 402.
+         *     After a refusal, fail the launch if it is still waiting for this response, and end its browser. If the browser was
+         *     already handed to the client, keep it running: list it in the heartbeats, which charge it again, even above the
+         *     limit. An ended session stays ended (409).
+         *
+         *     `startedAt` is corrected to the time between the reservation and now. Without a reservation, a time more than an
+         *     hour ago becomes the time of the report.
          */
         post: operations["startProfileSession"];
         delete?: never;

@@ -1652,7 +1652,8 @@ export interface paths {
         /**
          * Get a session
          * @description Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
-         *     token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
+         *     token expires. The token of a page URL opens the live view once, and the page of the browser or DevTools once; the
+         *     URL of a page that was opened contains a new one.
          */
         get: operations["getBrowserSession"];
         put?: never;

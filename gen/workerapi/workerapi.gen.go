@@ -3835,7 +3835,8 @@ type ClientInterface interface {
 	// GetBrowserSession Get a session
 	//
 	// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
-	// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
+	// token expires. The token of a page URL opens the live view once, and the page of the browser or DevTools once; the
+	// URL of a page that was opened contains a new one.
 	//
 	// Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 	GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4271,7 +4272,8 @@ func (c *Client) KillBrowserSession(ctx context.Context, sessionId BrowserSessio
 // GetBrowserSession Get a session
 //
 // Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
-// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
+// token expires. The token of a page URL opens the live view once, and the page of the browser or DevTools once; the
+// URL of a page that was opened contains a new one.
 //
 // Corresponds with GET /sessions/{sessionId} (the `GetBrowserSession` operationId).
 func (c *Client) GetBrowserSession(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5581,7 +5583,8 @@ type ClientWithResponsesInterface interface {
 	// GetBrowserSessionWithResponse Get a session
 	//
 	// Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
-	// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
+	// token expires. The token of a page URL opens the live view once, and the page of the browser or DevTools once; the
+	// URL of a page that was opened contains a new one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7549,7 +7552,8 @@ func (c *ClientWithResponses) KillBrowserSessionWithResponse(ctx context.Context
 // GetBrowserSessionWithResponse Get a session
 //
 // Returns the session with its URLs. `webSocketDebuggerUrl` has the same control token as in earlier answers until that
-// token expires. The page URLs have a token that opens one page; once it is used, they contain a new one.
+// token expires. The token of a page URL opens the live view once, and the page of the browser or DevTools once; the
+// URL of a page that was opened contains a new one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
