@@ -6468,6 +6468,8 @@ type ClientInterface interface {
 	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 	// time, the response is 404.
 	//
+	// The body can be the settings of a bundle, without its `filename`, which only the worker has.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
@@ -6477,6 +6479,8 @@ type ClientInterface interface {
 	//
 	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 	// time, the response is 404.
+	//
+	// The body can be the settings of a bundle, without its `filename`, which only the worker has.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8550,6 +8554,8 @@ func (c *Client) ListProfiles(ctx context.Context, params *ListProfilesParams, r
 // At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 // time, the response is 404.
 //
+// The body can be the settings of a bundle, without its `filename`, which only the worker has.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
@@ -8569,6 +8575,8 @@ func (c *Client) CreateProfileWithBody(ctx context.Context, contentType string, 
 //
 // At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 // time, the response is 404.
+//
+// The body can be the settings of a bundle, without its `filename`, which only the worker has.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14600,6 +14608,8 @@ type ClientWithResponsesInterface interface {
 	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 	// time, the response is 404.
 	//
+	// The body can be the settings of a bundle, without its `filename`, which only the worker has.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
@@ -14609,6 +14619,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 	// time, the response is 404.
+	//
+	// The body can be the settings of a bundle, without its `filename`, which only the worker has.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -25057,6 +25069,8 @@ func (c *ClientWithResponses) ListProfilesWithResponse(ctx context.Context, para
 // At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 // time, the response is 404.
 //
+// The body can be the settings of a bundle, without its `filename`, which only the worker has.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/profiles (the `CreateProfile` operationId).
@@ -25072,6 +25086,8 @@ func (c *ClientWithResponses) CreateProfileWithBodyWithResponse(ctx context.Cont
 //
 // At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
 // time, the response is 404.
+//
+// The body can be the settings of a bundle, without its `filename`, which only the worker has.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

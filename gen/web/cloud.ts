@@ -1483,6 +1483,8 @@ export interface paths {
          * Create a profile
          * @description At `profileLimit` the response is 403 with `current` and `limit`. If the organization is deleted at the same
          *     time, the response is 404.
+         *
+         *     The body can be the settings of a bundle, without its `filename`, which only the worker has.
          */
         post: operations["createProfile"];
         delete?: never;
@@ -5000,7 +5002,7 @@ export interface components {
                  *             "message": "the limit is reached"
                  *           }
                  *         ],
-                 *         "message": "The organization has reached the profile limit of its plan."
+                 *         "message": "The organization has reached the profile limit of its plan. Delete a profile or change the plan."
                  *       },
                  *       "success": false
                  *     }

@@ -4543,7 +4543,7 @@ export interface components {
                  *             "message": "the limit is reached"
                  *           }
                  *         ],
-                 *         "message": "The organization has reached the profile limit of its plan."
+                 *         "message": "The organization has reached the profile limit of its plan. Delete a profile or change the plan."
                  *       },
                  *       "success": false
                  *     }
