@@ -20,7 +20,7 @@ type stateCollector struct {
 
 	sessions, frozen, capacity, available, draining *prometheus.Desc
 	warmBrowsers, cdpConnections, resumes, backlog  *prometheus.Desc
-	egressDenied, keptFiles                         *prometheus.Desc
+	egressDenied, egressBytes, keptFiles            *prometheus.Desc
 	warmTarget, warmStarting                        *prometheus.Desc
 }
 
@@ -42,14 +42,15 @@ func newStateCollector(w *worker) *stateCollector {
 		resumes:        describe("resumes_total", "Attempts to resume a CDP connection, by result.", "result"),
 		backlog:        describe("report_backlog_age_seconds", "Time since the oldest start or end of a session that the cloud has not acknowledged; 0 without one."),
 		keptFiles:      describe("kept_files_sessions", "Ended sessions whose files are kept."),
-		egressDenied:   describe("egress_denied_total", "Requests of browsers that the egress policy denied, by reason.", "reason"),
+		egressDenied:   describe("egress_denied_total", "Requests of browsers that the egress policy or a rule denied, by reason.", "reason"),
+		egressBytes:    describe("egress_bytes_total", "Bytes of the connections of browsers, by direction.", "direction"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.keptFiles,
+		c.sessions, c.frozen, c.capacity, c.available, c.draining, c.warmBrowsers, c.warmTarget, c.warmStarting, c.cdpConnections, c.resumes, c.backlog, c.egressDenied, c.egressBytes, c.keptFiles,
 	} {
 		descriptions <- desc
 	}
@@ -88,9 +89,13 @@ func (c *stateCollector) Collect(samples chan<- prometheus.Metric) {
 	}
 	gauge(c.backlog, age.Seconds())
 	gauge(c.keptFiles, float64(w.files.Kept()))
-	requested, resolved := w.policy.Denied()
+	requested, resolved, byRule := w.policy.Denied()
 	send(c.egressDenied, prometheus.CounterValue, float64(requested), "requested")
 	send(c.egressDenied, prometheus.CounterValue, float64(resolved), "resolved")
+	send(c.egressDenied, prometheus.CounterValue, float64(byRule), "rule")
+	received, sent := w.policy.Transferred()
+	send(c.egressBytes, prometheus.CounterValue, float64(received), "received")
+	send(c.egressBytes, prometheus.CounterValue, float64(sent), "sent")
 }
 
 func number(is bool) float64 {

@@ -29,8 +29,9 @@ const (
 type guard struct {
 	conn  *cdp.Conn
 	log   *slog.Logger
-	end   func() // ends the browser without waiting
-	queue int    // unread events
+	end   func()                                // ends the browser without waiting
+	queue int                                   // unread events
+	count func(host string, v netrules.Verdict) // of a denied request; nil: not counted
 
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
@@ -125,11 +126,18 @@ func (g *guard) answer(event cdp.Event) {
 	method, params := "Fetch.continueRequest", object{"requestId": r.RequestID}
 	if v := g.decide(r); v.Denied {
 		g.log.Debug("request denied by rule", "host", hostOf(r.Request.URL), "type", r.ResourceType, "level", v.Level, "rule", v.Rule)
+		g.countDenied(r.Request.URL, v)
 		method, params["errorReason"] = "Fetch.failRequest", "BlockedByClient"
 	}
 	reply, err := g.conn.Send(context.Background(), "", method, params) // ends with the connection
 	if err == nil {
 		reply.Discard()
+	}
+}
+
+func (g *guard) countDenied(address string, v netrules.Verdict) {
+	if g.count != nil {
+		g.count(hostOf(address), v)
 	}
 }
 
@@ -197,6 +205,7 @@ func (g *guard) inspect(target targetState) {
 		return
 	}
 	g.log.Info("page denied by rule", "level", v.Level, "rule", v.Rule)
+	g.countDenied(target.URL, v)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {

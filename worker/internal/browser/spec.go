@@ -48,6 +48,9 @@ type Spec struct {
 	// OpenContextProxy opens an address of that proxy for one browser context, as
 	// package intercept needs it. Nil: contexts use their proxies directly.
 	OpenContextProxy func(server, bypass string) (address string, closeProxy func(), err error)
+	// CountDenied counts a request that Rules deny in the browser, by its host with an
+	// optional port, or its scheme with a colon. It must not block. Optional.
+	CountDenied func(host string, v netrules.Verdict)
 	// BeforeFirstPage is called with the control connection when the browser answers, before
 	// it opens a start URL. An error ends the launch. Optional.
 	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error

@@ -22,11 +22,12 @@ const (
 // connSet tracks every connection of a Forwarder, so that close can end all of them
 // and wait for their owners.
 type connSet struct {
-	policy            *EgressPolicy
-	resolver          *net.Resolver // nil: the system's
-	lookups           lookupCache   // names resolved for proxies on this machine
-	bytesIn, bytesOut atomic.Int64  // bytes from and to upstreams
-	limits            limits        // the rules of the launch
+	policy   *EgressPolicy
+	resolver *net.Resolver // nil: the system's
+	lookups  lookupCache   // names resolved for proxies on this machine
+	upstream transfer      // of upstreams
+	usage    usageCounts
+	limits   limits // the rules of the launch
 
 	clients, outbound semaphore
 
@@ -41,6 +42,7 @@ type connSet struct {
 
 func newConnSet(policy *EgressPolicy) *connSet {
 	s := &connSet{policy: policy, clients: make(semaphore, maxClients), outbound: make(semaphore, maxOutbound), open: make(map[*conn]struct{})}
+	s.usage.hosts = make(map[string]*hostCounts)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
@@ -63,14 +65,14 @@ func (s *connSet) dial(ctx context.Context, address string, kind peer) (*conn, e
 	if err := s.outbound.acquire(ctx); err != nil {
 		return nil, err
 	}
-	host, _, err := net.SplitHostPort(address)
+	name, _, err := net.SplitHostPort(address)
 	if err != nil {
 		s.outbound.release()
 		return nil, err
 	}
 	dialer := net.Dialer{Resolver: s.resolver, ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 		remote, err := netip.ParseAddrPort(resolved)
-		if err != nil || s.policy.deniesAddress(host, remote) {
+		if err != nil || s.policy.deniesAddress(name, remote) {
 			return ErrDenied
 		}
 		if kind == proxy { // the launch's own
@@ -83,7 +85,15 @@ func (s *connSet) dial(ctx context.Context, address string, kind peer) (*conn, e
 		s.outbound.release()
 		return nil, err
 	}
-	return s.add(raw, kind, s.outbound)
+	c, err := s.add(raw, kind, s.outbound)
+	if err != nil {
+		return nil, err
+	}
+	if kind != destination {
+		c.proxy = &address
+	}
+	c.assign(countsOf(ctx))
+	return c, nil
 }
 
 // add registers a TCP connection, which holds a slot, until its owner closes it.
@@ -141,29 +151,40 @@ type conn struct {
 	set   *connSet
 	peer  peer
 	slots semaphore
+
+	proxy  *string // host:port of the upstream; nil: direct
+	host   atomic.Pointer[hostCounts]
+	kernel kernelBytes
 }
 
 // Read implements io.Reader.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.count(&c.set.bytesIn, n)
+	c.count(int64(n), 0)
 	return n, err
 }
 
 // Write implements io.Writer.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	c.count(&c.set.bytesOut, n)
+	c.count(0, int64(n))
 	return n, err
 }
 
-// count counts the bytes of an upstream, or those of a browser that has a limit.
-func (c *conn) count(upstream *atomic.Int64, n int) {
-	switch {
-	case c.peer == proxy:
-		upstream.Add(int64(n))
-	case c.peer == browser && c.set.limits.add(n):
-		c.set.closeClients(func(net.Conn) bool { return false })
+// count counts bytes for the host and the upstream, or those of a browser that has a limit.
+func (c *conn) count(received, sent int64) {
+	if c.peer == browser {
+		if c.set.limits.add(received + sent) {
+			c.set.closeClients(func(net.Conn) bool { return false })
+		}
+		return
+	}
+	if c.peer == proxy {
+		c.set.upstream.add(received, sent)
+	}
+	if host := c.host.Load(); host != nil {
+		host.add(received, sent)
+		c.set.policy.transferred.add(received, sent)
 	}
 }
 

@@ -72,7 +72,8 @@ func (m *byteCounter) assertEqual(t *testing.T, f *proxy.Forwarder, when string,
 	var bytesIn, out int64
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		bytesIn, out = f.Counts()
-		if out == m.received.Load() && slices.Contains(append(unread, 0), m.sent.Load()-bytesIn) {
+		usage := f.Usage(1)
+		if usage.Received == bytesIn && usage.Sent == out && out == m.received.Load() && slices.Contains(append(unread, 0), m.sent.Load()-bytesIn) {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -38,7 +38,8 @@ type EgressPolicy struct {
 	mu          sync.RWMutex
 	deniedPorts map[uint16]int // reference counts
 
-	denied struct{ requested, resolved atomic.Int64 } // requests of all Forwarders
+	denied      struct{ requested, resolved, byRule atomic.Int64 } // requests of all Forwarders
+	transferred transfer                                           // by their connections
 }
 
 // NewEgressPolicy returns an EgressPolicy. It fails if an endpoint is invalid.
@@ -55,9 +56,16 @@ func NewEgressPolicy(rules Rules) (*EgressPolicy, error) {
 }
 
 // Denied returns the numbers of denied requests so far: those whose host is denied as
-// requested, and those whose name resolves to a denied address.
-func (p *EgressPolicy) Denied() (requested, resolved int64) {
-	return p.denied.requested.Load(), p.denied.resolved.Load()
+// requested, those whose name resolves to a denied address, and those that a rule of a
+// launch denied.
+func (p *EgressPolicy) Denied() (requested, resolved, byRule int64) {
+	return p.denied.requested.Load(), p.denied.resolved.Load(), p.denied.byRule.Load()
+}
+
+// Transferred returns the bytes of all browsers so far. Those of a direct tunnel are
+// added at its end, or when its usage is read.
+func (p *EgressPolicy) Transferred() (received, sent int64) {
+	return p.transferred.received.Load(), p.transferred.sent.Load()
 }
 
 // DenyPort denies a port of this machine's loopback, to the browsers of all workers

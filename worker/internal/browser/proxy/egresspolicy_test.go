@@ -73,7 +73,7 @@ func TestEgressPolicy_DeniesNameResolvingToDeniedAddress(t *testing.T) {
 		t.Errorf("got %d visits; log:\n%s", len(visits), log)
 	}
 	assertDenied(t, f, "169.254.169.254:"+port)
-	if requested, resolved := policy.Denied(); requested == 0 || resolved < 6*requested {
+	if requested, resolved, _ := policy.Denied(); requested == 0 || resolved < 6*requested {
 		t.Errorf("counted %d requests for a denied host and %d for one that resolves to a denied address", requested, resolved)
 	}
 	assertReached(t, f, "fine.test:"+port)

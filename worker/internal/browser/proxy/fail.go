@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/browser-svc/svc/shared/netrules"
 )
 
 // failPlain answers a failed request for an http URL. Without an upstream it aborts
@@ -78,6 +80,7 @@ func (f *Forwarder) Denied() int64 { return f.denied.count.Load() }
 func (f *Forwarder) deny(w http.ResponseWriter, host string, reason *atomic.Int64) {
 	reason.Add(1)
 	f.denied.count.Add(1)
+	f.conns.usage.deny(host, netrules.Verdict{Denied: true, Level: "worker", Rule: "egress policy"})
 	f.denied.once.Do(func() { f.log.Warn("browser requested denied host", "host", host) })
 	http.Error(w, host+" is denied by the egress policy of this worker (DENIED_HOSTS, ALLOWED_HOSTS).", http.StatusForbidden)
 }

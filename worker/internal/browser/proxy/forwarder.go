@@ -104,7 +104,7 @@ func (f *Forwarder) Address() string { return "http://" + f.listener.Addr().Stri
 // Counts returns the bytes received from and sent to upstream proxies so far,
 // including handshakes. Unread bytes and direct traffic are not counted.
 func (f *Forwarder) Counts() (bytesIn, bytesOut int64) {
-	return f.conns.bytesIn.Load(), f.conns.bytesOut.Load()
+	return f.conns.upstream.received.Load(), f.conns.upstream.sent.Load()
 }
 
 // Restrict accepts only processes of this user from now on and closes the
@@ -155,6 +155,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	via := f.routeTo(routing, !tunnel, host, port)
 	rule := f.conns.limits.verdict(host, port)
+	r = r.WithContext(withHost(r.Context(), f.conns.usage.host(host)))
 	switch {
 	case rule.Denied:
 		f.denyByRule(w, r.Host, rule)

@@ -30,9 +30,9 @@ func (l *limits) verdict(host string, port uint16) netrules.Verdict {
 }
 
 // add counts bytes. It returns true when they exceed the limit for the first time.
-func (l *limits) add(n int) (exceeds bool) {
+func (l *limits) add(n int64) (exceeds bool) {
 	rules := l.rules.Load()
-	return rules.LimitsBytes() && rules.Bytes(l.transferred.Add(int64(n))).Denied && !l.exceeded.Swap(true)
+	return rules.LimitsBytes() && rules.Bytes(l.transferred.Add(n)).Denied && !l.exceeded.Swap(true)
 }
 
 // deniedError is the denial by a rule of the launch. It is ErrDenied.
@@ -54,6 +54,8 @@ func ruleError(v netrules.Verdict) error {
 // denyByRule answers a request that a rule of the launch denies, and counts it.
 func (f *Forwarder) denyByRule(w http.ResponseWriter, host string, v netrules.Verdict) {
 	f.denied.count.Add(1)
+	f.policy.denied.byRule.Add(1)
+	f.conns.usage.deny(host, v)
 	f.log.Debug("request denied by rule", "host", host, "level", v.Level, "rule", v.Rule)
 	http.Error(w, host+" is denied by "+v.String()+".", http.StatusForbidden)
 }

@@ -75,7 +75,7 @@ func (f *Forwarder) forwardPlain(w http.ResponseWriter, r *http.Request, via *ro
 		f.fail(w, r.Host, err)
 		return
 	}
-	via.reverseProxy.ServeHTTP(w, r)
+	via.reverseProxy.ServeHTTP(w, r.WithContext(withTrace(r.Context())))
 }
 
 // challengeTransport returns a proxy's demand for credentials as an error, before

@@ -38,6 +38,7 @@ func (r *route) closeIdle() { r.transport.CloseIdleConnections() }
 // routing is the configuration of an address.
 type routing struct {
 	upstream *route // nil: everything is direct
+	proxy    string // host:port of the upstream
 	bypass   bypass
 }
 
@@ -52,7 +53,7 @@ func (f *Forwarder) SetUpstream(settings *Upstream) error {
 		if err != nil {
 			return err
 		}
-		next = &routing{upstream: f.newRoute(up), bypass: parseBypass(settings.Bypass)}
+		next = &routing{upstream: f.newRoute(up), proxy: up.url.Host, bypass: parseBypass(settings.Bypass)}
 	}
 	if previous := f.routing.Swap(next); previous.upstream != nil {
 		previous.upstream.closeIdle()

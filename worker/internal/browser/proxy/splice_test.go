@@ -42,7 +42,7 @@ func TestSplice_HalfClosedTunnelEndsWhenIdle(t *testing.T) {
 	const limit = 300 * time.Millisecond
 	for _, name := range []string{"the client is done", "the server is done"} {
 		t.Run(name, func(t *testing.T) {
-			set := newConnSet(nil)
+			set := newConnSet(&EgressPolicy{})
 			client, done := pair(t, set)
 			server, talking := pair(t, set)
 			if name == "the server is done" {

@@ -21,6 +21,7 @@ func (f *Forwarder) tunnel(w http.ResponseWriter, r *http.Request, via *route) {
 		return
 	}
 	defer server.Close()
+	countsOf(r.Context()).connections.Add(1)
 	hijacked, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		f.fail(w, r.Host, err)
