@@ -111,6 +111,11 @@ CREATE TABLE public.activity_sessions (
     recording jsonb,
     name text,
     metadata jsonb,
+    connections bigint,
+    bytes_sent bigint,
+    bytes_received bigint,
+    denied bigint,
+    hosts jsonb,
     CONSTRAINT activity_sessions_browser_version_check CHECK ((browser_version > 0)),
     CONSTRAINT activity_sessions_end CHECK (((status = 'running'::text) = (ended_at IS NULL))),
     CONSTRAINT activity_sessions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'exited'::text, 'killed'::text])))
@@ -131,6 +136,12 @@ COMMENT ON COLUMN public.activity_sessions.recording IS 'What the worker records
 COMMENT ON COLUMN public.activity_sessions.name IS 'Chosen by the client of the worker; null for none.';
 
 COMMENT ON COLUMN public.activity_sessions.metadata IS 'The labels of the session, texts by name; null for none.';
+
+COMMENT ON COLUMN public.activity_sessions.connections IS 'As reported with the end, like the next four columns; null before.';
+
+COMMENT ON COLUMN public.activity_sessions.denied IS 'Denied requests.';
+
+COMMENT ON COLUMN public.activity_sessions.hosts IS 'The hosts with the most bytes: an array of objects, as in the API.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,

@@ -1985,6 +1985,9 @@ type EndSessionRequest struct {
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.Timestamp `json:"endedAt,omitempty"`
 
+	// Network What the browser has transferred and was denied.
+	Network *SessionNetwork `json:"network,omitempty"`
+
 	// Status `exited`: the browser ended by itself. `killed`: the worker ended it.
 	Status *EndedStatus `json:"status,omitempty"`
 }
@@ -2536,6 +2539,15 @@ type LicenseUsage struct {
 	// Example: 2026-11-21T10:15:00Z
 	At externalRef0.Timestamp `json:"at"`
 
+	// BrowserHours The hours that browsers ran.
+	BrowserHours float64 `json:"browserHours"`
+
+	// BytesReceived Bytes that browsers received.
+	BytesReceived int64 `json:"bytesReceived"`
+
+	// BytesSent Bytes that browsers sent, as their workers reported.
+	BytesSent int64 `json:"bytesSent"`
+
 	// Current The number of slots in use.
 	Current int32 `json:"current"`
 
@@ -2786,6 +2798,9 @@ type MemberResponse struct {
 
 // MemberSortField The sort fields of members.
 type MemberSortField string
+
+// NetworkHosts The hosts with the most bytes, and the sum of the others as `<other>`.
+type NetworkHosts = []externalRef0.NetworkHost
 
 // NewPassword A password of at least ten characters, five of them different, that is not easily guessed.
 type NewPassword = string
@@ -3811,7 +3826,8 @@ type SecretUsername = string
 // Sequence A number that increases with each start and heartbeat of one boot of a worker.
 type Sequence = int64
 
-// Session A browser session, as reported by its worker. `keyId` is the organization key that started it.
+// Session A browser session, as reported by its worker. `keyId` is the organization key that started it. `network` is absent until the
+// worker has reported it with the end.
 type Session struct {
 	// BrowserVersion A browser major version.
 	//
@@ -3857,6 +3873,13 @@ type Session struct {
 	// Example: Nightly checkout
 	Name *externalRef0.SessionNameOrNull `json:"name"`
 
+	// Network What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+	// TLS, headers and the handshakes of proxies.
+	//
+	//
+	// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":2}
+	Network *externalRef0.NetworkTotals `json:"network,omitempty"`
+
 	// ProfileId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3884,7 +3907,7 @@ type Session struct {
 }
 
 // SessionDetail A browser session with its machine, its license slot and its timeline. `machine` and `slot` are absent once they
-// are deleted.
+// are deleted. `network` and `networkHosts` are absent until the worker has reported them with the end.
 type SessionDetail struct {
 	// BrowserVersion A browser major version.
 	//
@@ -3937,6 +3960,16 @@ type SessionDetail struct {
 	// Example: Nightly checkout
 	Name *externalRef0.SessionNameOrNull `json:"name"`
 
+	// Network What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+	// TLS, headers and the handshakes of proxies.
+	//
+	//
+	// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":2}
+	Network *externalRef0.NetworkTotals `json:"network,omitempty"`
+
+	// NetworkHosts The hosts with the most bytes, and the sum of the others as `<other>`.
+	NetworkHosts *NetworkHosts `json:"networkHosts,omitempty"`
+
 	// ProfileId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -3972,7 +4005,7 @@ type SessionDetail struct {
 // SessionDetailResponse A success with a session.
 type SessionDetailResponse struct {
 	// Data A browser session with its machine, its license slot and its timeline. `machine` and `slot` are absent once they
-	// are deleted.
+	// are deleted. `network` and `networkHosts` are absent until the worker has reported them with the end.
 	Data SessionDetail `json:"data"`
 
 	// Success True for every success.
@@ -4020,6 +4053,19 @@ type SessionMoment struct {
 // slot, as in `getLicenseSlot`. `refused`: the launch or the start was refused. `started` and `ended` are times of
 // the worker's clock.
 type SessionMomentKind string
+
+// SessionNetwork What the browser has transferred and was denied.
+type SessionNetwork struct {
+	// Items The hosts with the most bytes, and the sum of the others as `<other>`.
+	Items NetworkHosts `json:"items"`
+
+	// Totals What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+	// TLS, headers and the handshakes of proxies.
+	//
+	//
+	// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":2}
+	Totals externalRef0.NetworkTotals `json:"totals"`
+}
 
 // SessionPagination The position in the session feed. With a cursor the totals are null.
 type SessionPagination struct {
@@ -4539,6 +4585,56 @@ type UpdateUserRequest struct {
 	Name *UserName `json:"name,omitempty"`
 }
 
+// UsageDay The sessions of one profile that one organization key started on one day.
+type UsageDay struct {
+	// BrowserHours The hours that browsers ran.
+	BrowserHours float64 `json:"browserHours"`
+
+	// BytesReceived Bytes that browsers received.
+	BytesReceived int64 `json:"bytesReceived"`
+
+	// BytesSent Bytes that browsers sent, as their workers reported.
+	BytesSent int64 `json:"bytesSent"`
+
+	// Day The day in UTC.
+	//
+	// Example: 2026-11-21
+	Day string `json:"day"`
+
+	// Denied Requests that were denied.
+	Denied int64 `json:"denied"`
+
+	// KeyId An identifier, or null if there is none.
+	KeyId *UuidOrNull `json:"keyId"`
+
+	// KeyName The name of the organization key; null if it is not known.
+	KeyName *string `json:"keyName"`
+
+	// ProfileId An identifier, or null if there is none.
+	ProfileId *UuidOrNull `json:"profileId"`
+
+	// ProfileName The name of the profile at launch.
+	ProfileName string `json:"profileName"`
+
+	// Sessions The number of sessions.
+	Sessions int64 `json:"sessions"`
+}
+
+// UsageDays The usage by day, profile and organization key.
+type UsageDays struct {
+	// Items The latest day first, then the most bytes.
+	Items []UsageDay `json:"items"`
+}
+
+// UsageDaysResponse A success with the usage by day.
+type UsageDaysResponse struct {
+	// Data The usage by day, profile and organization key.
+	Data UsageDays `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // UseSecretRequest The field to type, and where.
 type UseSecretRequest struct {
 	// Field `totp` is the code of the current period.
@@ -4934,6 +5030,16 @@ type SlotId = externalRef0.Uuid
 // StripeSignature defines model for StripeSignature.
 type StripeSignature = string
 
+// UsageDaysFrom A time in UTC, RFC 3339.
+//
+// Example: 2026-11-21T10:15:00Z
+type UsageDaysFrom = externalRef0.Timestamp
+
+// UsageDaysTo A time in UTC, RFC 3339.
+//
+// Example: 2026-11-21T10:15:00Z
+type UsageDaysTo = externalRef0.Timestamp
+
 // ListAuditEventsParams defines parameters for ListAuditEvents.
 type ListAuditEventsParams struct {
 	// Page The page number, starting at 1.
@@ -5058,6 +5164,15 @@ type GetLicenseUsageParams struct {
 
 	// Step The length of a step.
 	Step *LicenseUsageStepParameter `form:"step,omitempty" json:"step,omitempty"`
+}
+
+// GetLicenseUsageByDayParams defines parameters for GetLicenseUsageByDay.
+type GetLicenseUsageByDayParams struct {
+	// From Only sessions that started at or after this time. Default: 30 days before `to`.
+	From *UsageDaysFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only sessions that started before this time. Default: now.
+	To *UsageDaysTo `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListMachinesParams defines parameters for ListMachines.
@@ -6173,13 +6288,24 @@ type ClientInterface interface {
 	//
 	// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
 	// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
-	// have started. A step that has not ended contains the values until now.
+	// have started. A step that has not ended contains the values until now. `bytesSent`, `bytesReceived` and
+	// `browserHours` are those of all sessions that started in the same time. A running session counts its hours until
+	// now; its bytes count when it has ended.
 	//
 	// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
 	// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
 	//
 	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 	GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetLicenseUsageByDay Get usage by day
+	//
+	// Returns the sums of the sessions that started in the time, by day (UTC), profile and organization key, the latest day
+	// first. Profiles that were deleted, or existed for one launch, have no `profileId` and are joined by name. Returns 400
+	// for more than 10,000 items.
+	//
+	// Corresponds with GET /v1/license/usage/days (the `GetLicenseUsageByDay` operationId).
+	GetLicenseUsageByDay(ctx context.Context, params *GetLicenseUsageByDayParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMachines List machines
 	//
@@ -7959,7 +8085,9 @@ func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors .
 //
 // Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
 // start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
-// have started. A step that has not ended contains the values until now.
+// have started. A step that has not ended contains the values until now. `bytesSent`, `bytesReceived` and
+// `browserHours` are those of all sessions that started in the same time. A running session counts its hours until
+// now; its bytes count when it has ended.
 //
 // Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
 // values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
@@ -7967,6 +8095,25 @@ func (c *Client) GetLicenseSlot(ctx context.Context, slotId SlotId, reqEditors .
 // Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 func (c *Client) GetLicenseUsage(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLicenseUsageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetLicenseUsageByDay Get usage by day
+//
+// Returns the sums of the sessions that started in the time, by day (UTC), profile and organization key, the latest day
+// first. Profiles that were deleted, or existed for one launch, have no `profileId` and are joined by name. Returns 400
+// for more than 10,000 items.
+//
+// Corresponds with GET /v1/license/usage/days (the `GetLicenseUsageByDay` operationId).
+func (c *Client) GetLicenseUsageByDay(ctx context.Context, params *GetLicenseUsageByDayParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetLicenseUsageByDayRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -11010,6 +11157,72 @@ func NewGetLicenseUsageRequest(server string, params *GetLicenseUsageParams) (*h
 		if params.Step != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetLicenseUsageByDayRequest constructs an http.Request for the GetLicenseUsageByDay method
+func NewGetLicenseUsageByDayRequest(server string, params *GetLicenseUsageByDayParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/license/usage/days")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14281,7 +14494,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
 	// start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
-	// have started. A step that has not ended contains the values until now.
+	// have started. A step that has not ended contains the values until now. `bytesSent`, `bytesReceived` and
+	// `browserHours` are those of all sessions that started in the same time. A running session counts its hours until
+	// now; its bytes count when it has ended.
 	//
 	// Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
 	// values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
@@ -14290,6 +14505,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/license/usage (the `GetLicenseUsage` operationId).
 	GetLicenseUsageWithResponse(ctx context.Context, params *GetLicenseUsageParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageResult, error)
+
+	// GetLicenseUsageByDayWithResponse Get usage by day
+	//
+	// Returns the sums of the sessions that started in the time, by day (UTC), profile and organization key, the latest day
+	// first. Profiles that were deleted, or existed for one launch, have no `profileId` and are joined by name. Returns 400
+	// for more than 10,000 items.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/license/usage/days (the `GetLicenseUsageByDay` operationId).
+	GetLicenseUsageByDayWithResponse(ctx context.Context, params *GetLicenseUsageByDayParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageByDayResult, error)
 
 	// ListMachinesWithResponse List machines
 	//
@@ -18983,6 +19209,89 @@ func (r GetLicenseUsageResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetLicenseUsageResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetLicenseUsageByDayResult503Headers the declared response headers of an HTTP 503 response for GetLicenseUsageByDay
+type GetLicenseUsageByDayResult503Headers struct {
+	RetryAfter *int32
+}
+
+type GetLicenseUsageByDayResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UsageDaysResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetLicenseUsageByDayResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON200() *UsageDaysResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetLicenseUsageByDayResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetLicenseUsageByDayResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetLicenseUsageByDayResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetLicenseUsageByDayResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -24562,7 +24871,9 @@ func (c *ClientWithResponses) GetLicenseSlotWithResponse(ctx context.Context, sl
 //
 // Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
 // start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
-// have started. A step that has not ended contains the values until now.
+// have started. A step that has not ended contains the values until now. `bytesSent`, `bytesReceived` and
+// `browserHours` are those of all sessions that started in the same time. A running session counts its hours until
+// now; its bytes count when it has ended.
 //
 // Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
 // values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
@@ -24576,6 +24887,23 @@ func (c *ClientWithResponses) GetLicenseUsageWithResponse(ctx context.Context, p
 		return nil, err
 	}
 	return ParseGetLicenseUsageResult(rsp)
+}
+
+// GetLicenseUsageByDayWithResponse Get usage by day
+//
+// Returns the sums of the sessions that started in the time, by day (UTC), profile and organization key, the latest day
+// first. Profiles that were deleted, or existed for one launch, have no `profileId` and are joined by name. Returns 400
+// for more than 10,000 items.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/license/usage/days (the `GetLicenseUsageByDay` operationId).
+func (c *ClientWithResponses) GetLicenseUsageByDayWithResponse(ctx context.Context, params *GetLicenseUsageByDayParams, reqEditors ...RequestEditorFn) (*GetLicenseUsageByDayResult, error) {
+	rsp, err := c.GetLicenseUsageByDay(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetLicenseUsageByDayResult(rsp)
 }
 
 // ListMachinesWithResponse List machines
@@ -29332,6 +29660,80 @@ func ParseGetLicenseUsageResult(rsp *http.Response) (*GetLicenseUsageResult, err
 	return response, nil
 }
 
+// ParseGetLicenseUsageByDayResult parses an HTTP response from a GetLicenseUsageByDayWithResponse call
+func ParseGetLicenseUsageByDayResult(rsp *http.Response) (*GetLicenseUsageByDayResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetLicenseUsageByDayResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UsageDaysResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetLicenseUsageByDayResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListMachinesResult parses an HTTP response from a ListMachinesWithResponse call
 func ParseListMachinesResult(rsp *http.Response) (*ListMachinesResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -33691,6 +34093,9 @@ type ServerInterface interface {
 	// GetLicenseUsage Get usage over time
 	// (GET /v1/license/usage)
 	GetLicenseUsage(ctx echo.Context, params GetLicenseUsageParams) error
+	// GetLicenseUsageByDay Get usage by day
+	// (GET /v1/license/usage/days)
+	GetLicenseUsageByDay(ctx echo.Context, params GetLicenseUsageByDayParams) error
 	// ListMachines List machines
 	// (GET /v1/machines)
 	ListMachines(ctx echo.Context, params ListMachinesParams) error
@@ -34472,6 +34877,31 @@ func (w *ServerInterfaceWrapper) GetLicenseUsage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetLicenseUsage(ctx, params)
+	return err
+}
+
+// GetLicenseUsageByDay converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLicenseUsageByDay(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetLicenseUsageByDayParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLicenseUsageByDay(ctx, params)
 	return err
 }
 
@@ -35713,6 +36143,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/license/sessions/reclaim", wrapper.ReclaimLicenseSessions, options.OperationMiddlewares["reclaimLicenseSessions"]...)
 	router.GET(options.BaseURL+"/v1/license/slots/:slotId", wrapper.GetLicenseSlot, options.OperationMiddlewares["getLicenseSlot"]...)
 	router.GET(options.BaseURL+"/v1/license/usage", wrapper.GetLicenseUsage, options.OperationMiddlewares["getLicenseUsage"]...)
+	router.GET(options.BaseURL+"/v1/license/usage/days", wrapper.GetLicenseUsageByDay, options.OperationMiddlewares["getLicenseUsageByDay"]...)
 	router.GET(options.BaseURL+"/v1/machines", wrapper.ListMachines, options.OperationMiddlewares["listMachines"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
@@ -41424,6 +41855,112 @@ type GetLicenseUsagedefaultJSONResponse struct {
 }
 
 func (response GetLicenseUsagedefaultJSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDayRequestObject struct {
+	Params GetLicenseUsageByDayParams
+}
+
+type GetLicenseUsageByDayResponseObject interface {
+	VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error
+}
+
+type GetLicenseUsageByDay200JSONResponse UsageDaysResponse
+
+func (response GetLicenseUsageByDay200JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDay400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetLicenseUsageByDay400JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDay401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetLicenseUsageByDay401JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDay500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetLicenseUsageByDay500JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDay503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetLicenseUsageByDay503JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDaydefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetLicenseUsageByDaydefaultJSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -48280,6 +48817,9 @@ type StrictServerInterface interface {
 	// GetLicenseUsage Get usage over time
 	// (GET /v1/license/usage)
 	GetLicenseUsage(ctx context.Context, request GetLicenseUsageRequestObject) (GetLicenseUsageResponseObject, error)
+	// GetLicenseUsageByDay Get usage by day
+	// (GET /v1/license/usage/days)
+	GetLicenseUsageByDay(ctx context.Context, request GetLicenseUsageByDayRequestObject) (GetLicenseUsageByDayResponseObject, error)
 	// ListMachines List machines
 	// (GET /v1/machines)
 	ListMachines(ctx context.Context, request ListMachinesRequestObject) (ListMachinesResponseObject, error)
@@ -49729,6 +50269,31 @@ func (sh *strictHandler) GetLicenseUsage(ctx echo.Context, params GetLicenseUsag
 		return err
 	} else if validResponse, ok := response.(GetLicenseUsageResponseObject); ok {
 		return validResponse.VisitGetLicenseUsageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetLicenseUsageByDay operation middleware
+func (sh *strictHandler) GetLicenseUsageByDay(ctx echo.Context, params GetLicenseUsageByDayParams) error {
+	var request GetLicenseUsageByDayRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetLicenseUsageByDay(ctx.Request().Context(), request.(GetLicenseUsageByDayRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetLicenseUsageByDay")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetLicenseUsageByDayResponseObject); ok {
+		return validResponse.VisitGetLicenseUsageByDayResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -288,6 +288,33 @@ func (e LivenessStatus) Valid() bool {
 	}
 }
 
+// Defines values for NetworkDenialLevel.
+const (
+	Launch       NetworkDenialLevel = "launch"
+	Organization NetworkDenialLevel = "organization"
+	Other        NetworkDenialLevel = "other"
+	Profile      NetworkDenialLevel = "profile"
+	Worker       NetworkDenialLevel = "worker"
+)
+
+// Valid indicates whether the value is a known member of the NetworkDenialLevel enum.
+func (e NetworkDenialLevel) Valid() bool {
+	switch e {
+	case Launch:
+		return true
+	case Organization:
+		return true
+	case Other:
+		return true
+	case Profile:
+		return true
+	case Worker:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OperatingSystem.
 const (
 	Android OperatingSystem = "android"
@@ -1013,6 +1040,53 @@ type NavigationFilter struct {
 	Deny *UrlPatterns `json:"deny,omitempty"`
 }
 
+// NetworkDenial Requests that a rule has denied.
+//
+// Example: {"count":2,"level":"organization","rule":"connect.deny: *.ads.example"}
+type NetworkDenial struct {
+	// Count The number of requests.
+	Count int64 `json:"count"`
+
+	// Level Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+	Level NetworkDenialLevel `json:"level"`
+
+	// Rule The rule; `<other>` for the sum of all rules that are not listed.
+	Rule string `json:"rule"`
+}
+
+// NetworkDenialLevel Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+type NetworkDenialLevel string
+
+// NetworkHost The part of one host in the traffic of a browser.
+//
+// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":[],"host":"example.com","proxy":"proxy.example:8080"}
+type NetworkHost struct {
+	// BytesReceived Bytes received from the host or its proxy.
+	BytesReceived int64 `json:"bytesReceived"`
+
+	// BytesSent Bytes sent to the host or its proxy.
+	BytesSent int64 `json:"bytesSent"`
+
+	// Connections Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+	Connections int64 `json:"connections"`
+
+	// Denied The denied requests, by rule.
+	Denied []NetworkDenial `json:"denied"`
+
+	// Host The host as requested, in lower case; `<other>` for the sum of all hosts that are not listed. For denied documents without a host, the scheme with its colon (`data:`).
+	Host string `json:"host"`
+
+	// Proxy The host and port of the proxy, without credentials; null without a proxy. For a host, that of its latest connection.
+	//
+	// Example: proxy.example:8080
+	Proxy *NetworkProxy `json:"proxy"`
+}
+
+// NetworkProxy The host and port of the proxy, without credentials; null without a proxy. For a host, that of its latest connection.
+//
+// Example: proxy.example:8080
+type NetworkProxy = string
+
 // NetworkRulesOrNull What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
 // launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
 //
@@ -1062,6 +1136,24 @@ type NetworkRulesOrNull struct {
 	//
 	// Example: deny
 	Uploads *TransferRule `json:"uploads,omitempty"`
+}
+
+// NetworkTotals What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+// TLS, headers and the handshakes of proxies.
+//
+// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":2}
+type NetworkTotals struct {
+	// BytesReceived Bytes received from the host or its proxy.
+	BytesReceived int64 `json:"bytesReceived"`
+
+	// BytesSent Bytes sent to the host or its proxy.
+	BytesSent int64 `json:"bytesSent"`
+
+	// Connections Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+	Connections int64 `json:"connections"`
+
+	// Denied Requests that the egress policy of the worker or a network rule denied.
+	Denied int64 `json:"denied"`
 }
 
 // NonEmptyBrowserArgs Additional command-line switches of the browser. Omit the list for none.

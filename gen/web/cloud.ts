@@ -1051,12 +1051,36 @@ export interface paths {
          * Get usage over time
          * @description Returns the slots in use now, and a time series of the slots in use, the limit and the refused launches. Steps
          *     start at multiples of `step` in UTC. The series covers the steps that overlap the time from `from` to `to` and
-         *     have started. A step that has not ended contains the values until now.
+         *     have started. A step that has not ended contains the values until now. `bytesSent`, `bytesReceived` and
+         *     `browserHours` are those of all sessions that started in the same time. A running session counts its hours until
+         *     now; its bytes count when it has ended.
          *
          *     Slots and events are kept for 30 days by default. Steps that start before `dataFrom` are left out, because their
          *     values would be incomplete. A series has at most 1,000 steps; a longer one returns 400.
          */
         get: operations["getLicenseUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/license/usage/days": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get usage by day
+         * @description Returns the sums of the sessions that started in the time, by day (UTC), profile and organization key, the latest day
+         *     first. Profiles that were deleted, or existed for one launch, have no `profileId` and are joined by name. Returns 400
+         *     for more than 10,000 items.
+         */
+        get: operations["getLicenseUsageByDay"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2645,6 +2669,7 @@ export interface components {
         EndSessionRequest: {
             endReason?: components["schemas"]["EndReason"];
             endedAt?: components["schemas"]["Timestamp"];
+            network?: components["schemas"]["SessionNetwork"];
             status?: components["schemas"]["EndedStatus"];
         };
         /**
@@ -3220,6 +3245,21 @@ export interface components {
         LicenseUsage: {
             at: components["schemas"]["Timestamp"];
             /**
+             * Format: double
+             * @description The hours that browsers ran.
+             */
+            browserHours: number;
+            /**
+             * Format: int64
+             * @description Bytes that browsers received.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes that browsers sent, as their workers reported.
+             */
+            bytesSent: number;
+            /**
              * Format: int32
              * @description The number of slots in use.
              */
@@ -3521,6 +3561,68 @@ export interface components {
             deny?: components["schemas"]["UrlPatterns"];
         };
         /**
+         * @description Requests that a rule has denied.
+         * @example {
+         *       "count": 2,
+         *       "level": "organization",
+         *       "rule": "connect.deny: *.ads.example"
+         *     }
+         */
+        NetworkDenial: {
+            /**
+             * Format: int64
+             * @description The number of requests.
+             */
+            count: number;
+            /**
+             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+             * @enum {string}
+             */
+            level: "worker" | "organization" | "profile" | "launch" | "other";
+            /** @description The rule; `<other>` for the sum of all rules that are not listed. */
+            rule: string;
+        };
+        /**
+         * @description The part of one host in the traffic of a browser.
+         * @example {
+         *       "bytesReceived": 91822,
+         *       "bytesSent": 4210,
+         *       "connections": 3,
+         *       "denied": [],
+         *       "host": "example.com",
+         *       "proxy": "proxy.example:8080"
+         *     }
+         */
+        NetworkHost: {
+            /**
+             * Format: int64
+             * @description Bytes received from the host or its proxy.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes sent to the host or its proxy.
+             */
+            bytesSent: number;
+            /**
+             * Format: int64
+             * @description Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+             */
+            connections: number;
+            /** @description The denied requests, by rule. */
+            denied: components["schemas"]["NetworkDenial"][];
+            /** @description The host as requested, in lower case; `<other>` for the sum of all hosts that are not listed. For denied documents without a host, the scheme with its colon (`data:`). */
+            host: string;
+            proxy: components["schemas"]["NetworkProxy"];
+        };
+        /** @description The hosts with the most bytes, and the sum of the others as `<other>`. */
+        NetworkHosts: components["schemas"]["NetworkHost"][];
+        /**
+         * @description The host and port of the proxy, without credentials; null without a proxy. For a host, that of its latest connection.
+         * @example proxy.example:8080
+         */
+        NetworkProxy: string | null;
+        /**
          * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
          *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
          * @example {
@@ -3545,6 +3647,38 @@ export interface components {
             navigate?: components["schemas"]["NavigationFilter"];
             uploads?: components["schemas"]["TransferRule"];
         } | null;
+        /**
+         * @description What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+         *     TLS, headers and the handshakes of proxies.
+         * @example {
+         *       "bytesReceived": 91822,
+         *       "bytesSent": 4210,
+         *       "connections": 3,
+         *       "denied": 2
+         *     }
+         */
+        NetworkTotals: {
+            /**
+             * Format: int64
+             * @description Bytes received from the host or its proxy.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes sent to the host or its proxy.
+             */
+            bytesSent: number;
+            /**
+             * Format: int64
+             * @description Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+             */
+            connections: number;
+            /**
+             * Format: int64
+             * @description Requests that the egress policy of the worker or a network rule denied.
+             */
+            denied: number;
+        };
         /**
          * Format: password
          * @description A password of at least ten characters, five of them different, that is not easily guessed.
@@ -4246,7 +4380,10 @@ export interface components {
          * @description A number that increases with each start and heartbeat of one boot of a worker.
          */
         Sequence: number;
-        /** @description A browser session, as reported by its worker. `keyId` is the organization key that started it. */
+        /**
+         * @description A browser session, as reported by its worker. `keyId` is the organization key that started it. `network` is absent until the
+         *     worker has reported it with the end.
+         */
         Session: {
             browserVersion: components["schemas"]["BrowserVersion"];
             /**
@@ -4262,6 +4399,7 @@ export interface components {
             machineId: components["schemas"]["MachineId"];
             metadata: components["schemas"]["Metadata"];
             name: components["schemas"]["SessionNameOrNull"];
+            network?: components["schemas"]["NetworkTotals"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
@@ -4271,7 +4409,7 @@ export interface components {
         };
         /**
          * @description A browser session with its machine, its license slot and its timeline. `machine` and `slot` are absent once they
-         *     are deleted.
+         *     are deleted. `network` and `networkHosts` are absent until the worker has reported them with the end.
          */
         SessionDetail: {
             browserVersion: components["schemas"]["BrowserVersion"];
@@ -4291,6 +4429,8 @@ export interface components {
             machineId: components["schemas"]["MachineId"];
             metadata: components["schemas"]["Metadata"];
             name: components["schemas"]["SessionNameOrNull"];
+            network?: components["schemas"]["NetworkTotals"];
+            networkHosts?: components["schemas"]["NetworkHosts"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
@@ -4343,6 +4483,11 @@ export interface components {
          * @example Nightly checkout
          */
         SessionNameOrNull: string | null;
+        /** @description What the browser has transferred and was denied. */
+        SessionNetwork: {
+            items: components["schemas"]["NetworkHosts"];
+            totals: components["schemas"]["NetworkTotals"];
+        };
         /** @description The position in the session feed. With a cursor the totals are null. */
         SessionPagination: {
             /** @description Whether there is a next page. */
@@ -4798,6 +4943,55 @@ export interface components {
         UrlPattern: string;
         /** @description Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing. */
         UrlPatterns: components["schemas"]["UrlPattern"][];
+        /** @description The sessions of one profile that one organization key started on one day. */
+        UsageDay: {
+            /**
+             * Format: double
+             * @description The hours that browsers ran.
+             */
+            browserHours: number;
+            /**
+             * Format: int64
+             * @description Bytes that browsers received.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes that browsers sent, as their workers reported.
+             */
+            bytesSent: number;
+            /**
+             * @description The day in UTC.
+             * @example 2026-11-21
+             */
+            day: string;
+            /**
+             * Format: int64
+             * @description Requests that were denied.
+             */
+            denied: number;
+            keyId: components["schemas"]["UuidOrNull"];
+            /** @description The name of the organization key; null if it is not known. */
+            keyName: string | null;
+            profileId: components["schemas"]["UuidOrNull"];
+            /** @description The name of the profile at launch. */
+            profileName: string;
+            /**
+             * Format: int64
+             * @description The number of sessions.
+             */
+            sessions: number;
+        };
+        /** @description The usage by day, profile and organization key. */
+        UsageDays: {
+            /** @description The latest day first, then the most bytes. */
+            items: components["schemas"]["UsageDay"][];
+        };
+        /** @description A success with the usage by day. */
+        UsageDaysResponse: {
+            data: components["schemas"]["UsageDays"];
+            success: components["schemas"]["True"];
+        };
         /** @description The field to type, and where. */
         UseSecretRequest: {
             field: components["schemas"]["SecretField"];
@@ -5351,6 +5545,10 @@ export interface components {
         SortOrder: components["schemas"]["SortDirection"];
         /** @description The time and the signatures of the event. */
         StripeSignature: string;
+        /** @description Only sessions that started at or after this time. Default: 30 days before `to`. */
+        UsageDaysFrom: components["schemas"]["Timestamp"];
+        /** @description Only sessions that started before this time. Default: now. */
+        UsageDaysTo: components["schemas"]["Timestamp"];
     };
     requestBodies: never;
     headers: {
@@ -8443,6 +8641,9 @@ export interface operations {
                      * @example {
                      *       "data": {
                      *         "at": "2026-11-21T10:20:00Z",
+                     *         "browserHours": 0.11,
+                     *         "bytesReceived": 91822,
+                     *         "bytesSent": 4210,
                      *         "current": 2,
                      *         "dataFrom": "2026-10-22T10:20:00Z",
                      *         "limit": 3,
@@ -8473,6 +8674,62 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["LicenseUsageResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getLicenseUsageByDay: {
+        parameters: {
+            query?: {
+                /** @description Only sessions that started at or after this time. Default: 30 days before `to`. */
+                from?: components["parameters"]["UsageDaysFrom"];
+                /** @description Only sessions that started before this time. Default: now. */
+                to?: components["parameters"]["UsageDaysTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The usage. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "browserHours": 1.5,
+                     *             "bytesReceived": 91822,
+                     *             "bytesSent": 4210,
+                     *             "day": "2026-11-21",
+                     *             "denied": 2,
+                     *             "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
+                     *             "keyName": "fleet",
+                     *             "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
+                     *             "profileName": "Checkout in German",
+                     *             "sessions": 12
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageDaysResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -10984,6 +11241,24 @@ export interface operations {
                  * @example {
                  *       "endReason": "killed",
                  *       "endedAt": "2026-11-21T10:16:30Z",
+                 *       "network": {
+                 *         "items": [
+                 *           {
+                 *             "bytesReceived": 91822,
+                 *             "bytesSent": 4210,
+                 *             "connections": 3,
+                 *             "denied": [],
+                 *             "host": "example.com",
+                 *             "proxy": "proxy.example:8080"
+                 *           }
+                 *         ],
+                 *         "totals": {
+                 *           "bytesReceived": 91822,
+                 *           "bytesSent": 4210,
+                 *           "connections": 3,
+                 *           "denied": 0
+                 *         }
+                 *       },
                  *       "status": "killed"
                  *     }
                  */
@@ -11462,6 +11737,12 @@ export interface operations {
                      *               "team": "checkout"
                      *             },
                      *             "name": "Nightly checkout",
+                     *             "network": {
+                     *               "bytesReceived": 91822,
+                     *               "bytesSent": 4210,
+                     *               "connections": 3,
+                     *               "denied": 2
+                     *             },
                      *             "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *             "profileName": "Checkout in German",
                      *             "startedAt": "2026-11-21T10:15:00Z",
@@ -11548,6 +11829,36 @@ export interface operations {
                      *           "team": "checkout"
                      *         },
                      *         "name": "Nightly checkout",
+                     *         "network": {
+                     *           "bytesReceived": 91822,
+                     *           "bytesSent": 4210,
+                     *           "connections": 3,
+                     *           "denied": 2
+                     *         },
+                     *         "networkHosts": [
+                     *           {
+                     *             "bytesReceived": 91822,
+                     *             "bytesSent": 4210,
+                     *             "connections": 3,
+                     *             "denied": [],
+                     *             "host": "example.com",
+                     *             "proxy": "proxy.example:8080"
+                     *           },
+                     *           {
+                     *             "bytesReceived": 0,
+                     *             "bytesSent": 0,
+                     *             "connections": 0,
+                     *             "denied": [
+                     *               {
+                     *                 "count": 2,
+                     *                 "level": "organization",
+                     *                 "rule": "connect.deny: *.ads.example"
+                     *               }
+                     *             ],
+                     *             "host": "t.ads.example",
+                     *             "proxy": null
+                     *           }
+                     *         ],
                      *         "profileId": "019a5f3e-8d20-7f66-b0a5-1c4e7f9a0b04",
                      *         "profileName": "Checkout in German",
                      *         "slot": {

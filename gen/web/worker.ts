@@ -636,6 +636,33 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/network": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the traffic of a browser
+         * @description Returns what the browser has transferred so far and what it was denied, by host, the most bytes first. Open connections
+         *     are included. At most 1,000 hosts are listed; the others are summed as `<other>`. A view ticket is not accepted.
+         */
+        get: operations["getBrowserNetwork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/pdf": {
         parameters: {
             query?: {
@@ -1752,6 +1779,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the traffic of a session
+         * @description `getBrowserNetwork` of a session that runs, or that ended in the last hour. An ended session lists at most 99 hosts and
+         *     `<other>`.
+         */
+        get: operations["getSessionNetwork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{sessionId}/recording": {
         parameters: {
             query?: never;
@@ -2152,6 +2203,18 @@ export interface components {
         /** @description A success with the lifetime of a browser. */
         BrowserLifetimeResponse: {
             data: components["schemas"]["BrowserLifetime"];
+            success: components["schemas"]["True"];
+        };
+        /** @description What a browser has transferred and was denied. */
+        BrowserNetwork: {
+            /** @description The hosts, the most bytes first. */
+            items: components["schemas"]["NetworkHost"][];
+            proxy: components["schemas"]["NetworkProxy"];
+            totals: components["schemas"]["NetworkTotals"];
+        };
+        /** @description A success with the traffic of a browser. */
+        BrowserNetworkResponse: {
+            data: components["schemas"]["BrowserNetwork"];
             success: components["schemas"]["True"];
         };
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
@@ -3365,6 +3428,66 @@ export interface components {
             deny?: components["schemas"]["UrlPatterns"];
         };
         /**
+         * @description Requests that a rule has denied.
+         * @example {
+         *       "count": 2,
+         *       "level": "organization",
+         *       "rule": "connect.deny: *.ads.example"
+         *     }
+         */
+        NetworkDenial: {
+            /**
+             * Format: int64
+             * @description The number of requests.
+             */
+            count: number;
+            /**
+             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+             * @enum {string}
+             */
+            level: "worker" | "organization" | "profile" | "launch" | "other";
+            /** @description The rule; `<other>` for the sum of all rules that are not listed. */
+            rule: string;
+        };
+        /**
+         * @description The part of one host in the traffic of a browser.
+         * @example {
+         *       "bytesReceived": 91822,
+         *       "bytesSent": 4210,
+         *       "connections": 3,
+         *       "denied": [],
+         *       "host": "example.com",
+         *       "proxy": "proxy.example:8080"
+         *     }
+         */
+        NetworkHost: {
+            /**
+             * Format: int64
+             * @description Bytes received from the host or its proxy.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes sent to the host or its proxy.
+             */
+            bytesSent: number;
+            /**
+             * Format: int64
+             * @description Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+             */
+            connections: number;
+            /** @description The denied requests, by rule. */
+            denied: components["schemas"]["NetworkDenial"][];
+            /** @description The host as requested, in lower case; `<other>` for the sum of all hosts that are not listed. For denied documents without a host, the scheme with its colon (`data:`). */
+            host: string;
+            proxy: components["schemas"]["NetworkProxy"];
+        };
+        /**
+         * @description The host and port of the proxy, without credentials; null without a proxy. For a host, that of its latest connection.
+         * @example proxy.example:8080
+         */
+        NetworkProxy: string | null;
+        /**
          * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
          *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
          * @example {
@@ -3389,6 +3512,38 @@ export interface components {
             navigate?: components["schemas"]["NavigationFilter"];
             uploads?: components["schemas"]["TransferRule"];
         } | null;
+        /**
+         * @description What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+         *     TLS, headers and the handshakes of proxies.
+         * @example {
+         *       "bytesReceived": 91822,
+         *       "bytesSent": 4210,
+         *       "connections": 3,
+         *       "denied": 2
+         *     }
+         */
+        NetworkTotals: {
+            /**
+             * Format: int64
+             * @description Bytes received from the host or its proxy.
+             */
+            bytesReceived: number;
+            /**
+             * Format: int64
+             * @description Bytes sent to the host or its proxy.
+             */
+            bytesSent: number;
+            /**
+             * Format: int64
+             * @description Tunnels (`https`, `wss`, `ws`) and plain `http` requests.
+             */
+            connections: number;
+            /**
+             * Format: int64
+             * @description Requests that the egress policy of the worker or a network rule denied.
+             */
+            denied: number;
+        };
         /** @description Additional command-line switches of the browser. Omit the list for none. */
         NonEmptyBrowserArgs: components["schemas"]["BrowserArg"][];
         /**
@@ -6603,6 +6758,75 @@ export interface operations {
             default: components["responses"]["Failure"];
         };
     };
+    getBrowserNetwork: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The traffic. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "bytesReceived": 91822,
+                     *             "bytesSent": 4210,
+                     *             "connections": 3,
+                     *             "denied": [],
+                     *             "host": "example.com",
+                     *             "proxy": "proxy.example:8080"
+                     *           },
+                     *           {
+                     *             "bytesReceived": 0,
+                     *             "bytesSent": 0,
+                     *             "connections": 0,
+                     *             "denied": [
+                     *               {
+                     *                 "count": 2,
+                     *                 "level": "organization",
+                     *                 "rule": "connect.deny: *.ads.example"
+                     *               }
+                     *             ],
+                     *             "host": "t.ads.example",
+                     *             "proxy": null
+                     *           }
+                     *         ],
+                     *         "proxy": "proxy.example:8080",
+                     *         "totals": {
+                     *           "bytesReceived": 91822,
+                     *           "bytesSent": 4210,
+                     *           "connections": 3,
+                     *           "denied": 2
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BrowserNetworkResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            404: components["responses"]["NoBrowser"];
+            default: components["responses"]["Failure"];
+        };
+    };
     capturePdf: {
         parameters: {
             query?: {
@@ -9797,6 +10021,73 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getSessionNetwork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The traffic. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "bytesReceived": 91822,
+                     *             "bytesSent": 4210,
+                     *             "connections": 3,
+                     *             "denied": [],
+                     *             "host": "example.com",
+                     *             "proxy": "proxy.example:8080"
+                     *           },
+                     *           {
+                     *             "bytesReceived": 0,
+                     *             "bytesSent": 0,
+                     *             "connections": 0,
+                     *             "denied": [
+                     *               {
+                     *                 "count": 2,
+                     *                 "level": "organization",
+                     *                 "rule": "connect.deny: *.ads.example"
+                     *               }
+                     *             ],
+                     *             "host": "t.ads.example",
+                     *             "proxy": null
+                     *           }
+                     *         ],
+                     *         "proxy": "proxy.example:8080",
+                     *         "totals": {
+                     *           "bytesReceived": 91822,
+                     *           "bytesSent": 4210,
+                     *           "connections": 3,
+                     *           "denied": 2
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BrowserNetworkResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -917,6 +917,33 @@ type BrowserLifetimeResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// BrowserNetwork What a browser has transferred and was denied.
+type BrowserNetwork struct {
+	// Items The hosts, the most bytes first.
+	Items []externalRef0.NetworkHost `json:"items"`
+
+	// Proxy The host and port of the proxy, without credentials; null without a proxy. For a host, that of its latest connection.
+	//
+	// Example: proxy.example:8080
+	Proxy *externalRef0.NetworkProxy `json:"proxy"`
+
+	// Totals What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
+	// TLS, headers and the handshakes of proxies.
+	//
+	//
+	// Example: {"bytesReceived":91822,"bytesSent":4210,"connections":3,"denied":2}
+	Totals externalRef0.NetworkTotals `json:"totals"`
+}
+
+// BrowserNetworkResponse A success with the traffic of a browser.
+type BrowserNetworkResponse struct {
+	// Data What a browser has transferred and was denied.
+	Data BrowserNetwork `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
 // BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
 type BrowserSession struct {
 	// BrowserVersion A browser major version.
@@ -3865,6 +3892,14 @@ type ClientInterface interface {
 	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
 	UpdateBrowserSession(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetSessionNetwork Get the traffic of a session
+	//
+	// `getBrowserNetwork` of a session that runs, or that ended in the last hour. An ended session lists at most 99 hosts and
+	// `<other>`.
+	//
+	// Corresponds with GET /sessions/{sessionId}/network (the `GetSessionNetwork` operationId).
+	GetSessionNetwork(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateRecordingTicket Create a recording ticket
 	//
 	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
@@ -4322,6 +4357,24 @@ func (c *Client) UpdateBrowserSessionWithBody(ctx context.Context, sessionId Bro
 // Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
 func (c *Client) UpdateBrowserSession(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateBrowserSessionRequest(c.Server, sessionId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSessionNetwork Get the traffic of a session
+//
+// `getBrowserNetwork` of a session that runs, or that ended in the last hour. An ended session lists at most 99 hosts and
+// `<other>`.
+//
+// Corresponds with GET /sessions/{sessionId}/network (the `GetSessionNetwork` operationId).
+func (c *Client) GetSessionNetwork(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionNetworkRequest(c.Server, sessionId)
 	if err != nil {
 		return nil, err
 	}
@@ -5274,6 +5327,40 @@ func NewUpdateBrowserSessionRequestWithBody(server string, sessionId BrowserSess
 	return req, nil
 }
 
+// NewGetSessionNetworkRequest constructs an http.Request for the GetSessionNetwork method
+func NewGetSessionNetworkRequest(server string, sessionId BrowserSessionId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sessionId", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sessions/%s/network", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateRecordingTicketRequest constructs an http.Request for the CreateRecordingTicket method
 func NewCreateRecordingTicketRequest(server string, sessionId BrowserSessionId) (*http.Request, error) {
 	var err error
@@ -5614,6 +5701,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /sessions/{sessionId} (the `UpdateBrowserSession` operationId).
 	UpdateBrowserSessionWithResponse(ctx context.Context, sessionId BrowserSessionId, body UpdateBrowserSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateBrowserSessionResult, error)
+
+	// GetSessionNetworkWithResponse Get the traffic of a session
+	//
+	// `getBrowserNetwork` of a session that runs, or that ended in the last hour. An ended session lists at most 99 hosts and
+	// `<other>`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sessions/{sessionId}/network (the `GetSessionNetwork` operationId).
+	GetSessionNetworkWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetSessionNetworkResult, error)
 
 	// CreateRecordingTicketWithResponse Create a recording ticket
 	//
@@ -7132,6 +7229,75 @@ func (r UpdateBrowserSessionResult) ContentType() string {
 	return ""
 }
 
+type GetSessionNetworkResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BrowserNetworkResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionNetworkResult) GetJSON200() *BrowserNetworkResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSessionNetworkResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionNetworkResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSessionNetworkResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetSessionNetworkResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionNetworkResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionNetworkResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionNetworkResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionNetworkResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateRecordingTicketResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7600,6 +7766,22 @@ func (c *ClientWithResponses) UpdateBrowserSessionWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseUpdateBrowserSessionResult(rsp)
+}
+
+// GetSessionNetworkWithResponse Get the traffic of a session
+//
+// `getBrowserNetwork` of a session that runs, or that ended in the last hour. An ended session lists at most 99 hosts and
+// `<other>`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sessions/{sessionId}/network (the `GetSessionNetwork` operationId).
+func (c *ClientWithResponses) GetSessionNetworkWithResponse(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*GetSessionNetworkResult, error) {
+	rsp, err := c.GetSessionNetwork(ctx, sessionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionNetworkResult(rsp)
 }
 
 // CreateRecordingTicketWithResponse Create a recording ticket
@@ -8845,6 +9027,60 @@ func ParseUpdateBrowserSessionResult(rsp *http.Response) (*UpdateBrowserSessionR
 	return response, nil
 }
 
+// ParseGetSessionNetworkResult parses an HTTP response from a GetSessionNetworkWithResponse call
+func ParseGetSessionNetworkResult(rsp *http.Response) (*GetSessionNetworkResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionNetworkResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BrowserNetworkResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateRecordingTicketResult parses an HTTP response from a CreateRecordingTicketWithResponse call
 func ParseCreateRecordingTicketResult(rsp *http.Response) (*CreateRecordingTicketResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8964,6 +9200,9 @@ type ServerInterface interface {
 	// UpdateBrowserSession Update a session
 	// (PATCH /sessions/{sessionId})
 	UpdateBrowserSession(ctx echo.Context, sessionId BrowserSessionId) error
+	// GetSessionNetwork Get the traffic of a session
+	// (GET /sessions/{sessionId}/network)
+	GetSessionNetwork(ctx echo.Context, sessionId BrowserSessionId) error
 	// CreateRecordingTicket Create a recording ticket
 	// (POST /sessions/{sessionId}/recording/ticket)
 	CreateRecordingTicket(ctx echo.Context, sessionId BrowserSessionId) error
@@ -9351,6 +9590,22 @@ func (w *ServerInterfaceWrapper) UpdateBrowserSession(ctx echo.Context) error {
 	return err
 }
 
+// GetSessionNetwork converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSessionNetwork(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "sessionId" -------------
+	var sessionId BrowserSessionId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sessionId", ctx.Param("sessionId"), &sessionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sessionId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSessionNetwork(ctx, sessionId)
+	return err
+}
+
 // CreateRecordingTicket converts echo context to params.
 func (w *ServerInterfaceWrapper) CreateRecordingTicket(ctx echo.Context) error {
 	var err error
@@ -9434,6 +9689,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/sessions/:sessionId", wrapper.KillBrowserSession, options.OperationMiddlewares["killBrowserSession"]...)
 	router.GET(options.BaseURL+"/sessions/:sessionId", wrapper.GetBrowserSession, options.OperationMiddlewares["getBrowserSession"]...)
 	router.PATCH(options.BaseURL+"/sessions/:sessionId", wrapper.UpdateBrowserSession, options.OperationMiddlewares["updateBrowserSession"]...)
+	router.GET(options.BaseURL+"/sessions/:sessionId/network", wrapper.GetSessionNetwork, options.OperationMiddlewares["getSessionNetwork"]...)
 	router.POST(options.BaseURL+"/sessions/:sessionId/recording/ticket", wrapper.CreateRecordingTicket, options.OperationMiddlewares["createRecordingTicket"]...)
 	router.POST(options.BaseURL+"/sessions/profile", wrapper.LaunchProfile, options.OperationMiddlewares["launchProfile"]...)
 
@@ -11350,6 +11606,93 @@ func (response UpdateBrowserSessiondefaultJSONResponse) VisitUpdateBrowserSessio
 	return err
 }
 
+type GetSessionNetworkRequestObject struct {
+	SessionId BrowserSessionId `json:"sessionId"`
+}
+
+type GetSessionNetworkResponseObject interface {
+	VisitGetSessionNetworkResponse(w http.ResponseWriter) error
+}
+
+type GetSessionNetwork200JSONResponse BrowserNetworkResponse
+
+func (response GetSessionNetwork200JSONResponse) VisitGetSessionNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionNetwork400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetSessionNetwork400JSONResponse) VisitGetSessionNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionNetwork401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetSessionNetwork401JSONResponse) VisitGetSessionNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionNetwork404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response GetSessionNetwork404JSONResponse) VisitGetSessionNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionNetworkdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetSessionNetworkdefaultJSONResponse) VisitGetSessionNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateRecordingTicketRequestObject struct {
 	SessionId BrowserSessionId `json:"sessionId"`
 }
@@ -11502,6 +11845,9 @@ type StrictServerInterface interface {
 	// UpdateBrowserSession Update a session
 	// (PATCH /sessions/{sessionId})
 	UpdateBrowserSession(ctx context.Context, request UpdateBrowserSessionRequestObject) (UpdateBrowserSessionResponseObject, error)
+	// GetSessionNetwork Get the traffic of a session
+	// (GET /sessions/{sessionId}/network)
+	GetSessionNetwork(ctx context.Context, request GetSessionNetworkRequestObject) (GetSessionNetworkResponseObject, error)
 	// CreateRecordingTicket Create a recording ticket
 	// (POST /sessions/{sessionId}/recording/ticket)
 	CreateRecordingTicket(ctx context.Context, request CreateRecordingTicketRequestObject) (CreateRecordingTicketResponseObject, error)
@@ -12060,6 +12406,31 @@ func (sh *strictHandler) UpdateBrowserSession(ctx echo.Context, sessionId Browse
 		return err
 	} else if validResponse, ok := response.(UpdateBrowserSessionResponseObject); ok {
 		return validResponse.VisitUpdateBrowserSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSessionNetwork operation middleware
+func (sh *strictHandler) GetSessionNetwork(ctx echo.Context, sessionId BrowserSessionId) error {
+	var request GetSessionNetworkRequestObject
+
+	request.SessionId = sessionId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSessionNetwork(ctx.Request().Context(), request.(GetSessionNetworkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSessionNetwork")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSessionNetworkResponseObject); ok {
+		return validResponse.VisitGetSessionNetworkResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -80,6 +80,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		},
 		"launchProfile":     p.launchSetup,
 		"getBrowserSession": p.sessionSetup,
+		"getSessionNetwork": p.sessionSetup,
 
 		"updateBrowserSession": p.sessionSetup,
 		"killBrowserSession": func(ctx context.Context) (exampleSetup, error) {

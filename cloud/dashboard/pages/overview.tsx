@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { Loaded, Loading, Meter, Stat, StepChart } from "../../../shared/web/ui";
+import { Loaded, Loading, Meter, Stat, StepChart, networkText } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { NextSteps, useSteps } from "../parts/next-steps";
 import { useDayUsage, useLiveUsage, useMemberCount } from "../parts/overview-data";
@@ -152,18 +152,23 @@ function DayChart() {
         <h2>{texts.chart}</h2>
       </header>
       <Loaded query={query} lines={6}>
-        {({ points }) => (
-          <StepChart
-            label={texts.chartLabel}
-            valueLabel={texts.chartValue}
-            eventLabel={texts.chartEvents}
-            points={points.map((p) => ({
-              at: p.at,
-              value: p.maximum,
-              limit: p.limit,
-              events: p.refused,
-            }))}
-          />
+        {({ points, browserHours, bytesSent, bytesReceived }) => (
+          <>
+            <StepChart
+              label={texts.chartLabel}
+              valueLabel={texts.chartValue}
+              eventLabel={texts.chartEvents}
+              points={points.map((p) => ({
+                at: p.at,
+                value: p.maximum,
+                limit: p.limit,
+                events: p.refused,
+              }))}
+            />
+            <p class="faint small">
+              {texts.dayUsage(browserHours, networkText({ bytesSent, bytesReceived, denied: 0 }))}
+            </p>
+          </>
         )}
       </Loaded>
     </section>

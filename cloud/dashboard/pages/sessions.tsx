@@ -10,7 +10,9 @@ import {
   Pagination,
   Table,
   Time,
+  formatBytes,
   formatDuration,
+  networkText,
   useAddress,
   type Column,
 } from "../../../shared/web/ui";
@@ -28,6 +30,7 @@ import {
 import { SessionDrawer } from "../parts/session-details";
 import { SessionFilters } from "../parts/session-filters";
 import { SessionBadge } from "../parts/session-status";
+import { UsageExport } from "../parts/usage-export";
 import { texts } from "../texts/sessions";
 import "./machines.css";
 import "./sessions.css";
@@ -51,6 +54,7 @@ export default function Sessions({ params }: { params: { id?: string } }) {
           <h1>{texts.title}</h1>
           <p>{texts.subtitle}</p>
         </div>
+        <UsageExport address={address} />
       </header>
       <SessionFilters address={address} change={change} />
       <Loaded query={query} lines={8}>
@@ -201,6 +205,17 @@ function useColumns(pathOf: (id: string) => string): Column<Session>[] {
       title: columns.duration,
       look: "end fit",
       cell: (s) => <span class="numeric">{formatDuration(s.durationSeconds)}</span>,
+    },
+    {
+      id: "traffic",
+      title: columns.traffic,
+      look: "end fit",
+      cell: ({ network }) =>
+        network && (
+          <span class="numeric" title={networkText(network)}>
+            {formatBytes(network.bytesSent + network.bytesReceived)}
+          </span>
+        ),
     },
     {
       id: "machine",

@@ -13,6 +13,7 @@ import {
   Loaded,
   Time,
   formatDuration,
+  NetworkTraffic,
   formatTime,
   machineName,
 } from "../../../shared/web/ui";
@@ -69,6 +70,7 @@ function Details({ session }: { session: Detail }) {
       </div>
       <WorkerLinks session={session} />
       <Facts session={session} />
+      <Network session={session} />
       <Slot session={session} />
       <Timeline moments={session.timeline} />
       <Events session={session} />
@@ -205,6 +207,18 @@ function Section({ title, hint, children }: { title: string; hint?: string; chil
       </div>
       {children}
     </section>
+  );
+}
+
+function Network({ session: { network, networkHosts } }: { session: Detail }) {
+  return (
+    <Section title={detail.network}>
+      {network ? (
+        <NetworkTraffic totals={network} hosts={networkHosts ?? []} />
+      ) : (
+        <p class="faint">{detail.noNetwork}</p>
+      )}
+    </Section>
   );
 }
 

@@ -23,6 +23,7 @@ export const texts = {
   chartLabel: "Slots in use and refused launches in the last 24 hours",
   chartValue: "in use",
   chartEvents: "refused",
+  dayUsage: (hours: number, traffic: string) => `${hours.toFixed(1)} browser-hours; ${traffic}`,
   refusals: "Recent refusals",
   noRefusals: "No launch was refused in the last 30 days.",
   refusal: {

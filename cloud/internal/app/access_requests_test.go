@@ -146,6 +146,7 @@ var requests = []request{
 	{operation: "getLicenseSlot"},
 	{operation: "listLicenseEvents"},
 	{operation: "getLicenseUsage"},
+	{operation: "getLicenseUsageByDay"},
 	{operation: "heartbeatLicenseSessions", blind: true,
 		body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "seq": 12, "sessions": ["{sessionId}"]}`},
 	{operation: "reclaimLicenseSessions"},

@@ -82,7 +82,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Secrets:       rest.Secrets{Secrets: p.secrets},
 		Sessions:      rest.Sessions{Feed: p.activity, Licenses: p.licenses},
 		Machines:      rest.Machines{Machines: p.licenses},
-		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}},
+		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}, Feed: p.activity},
 		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
 	}
 }

@@ -31,6 +31,7 @@ type History struct {
 	Running  int
 	Reserved int
 	Step     time.Duration
+	From, To time.Time  // the time that the points cover
 	DataFrom *time.Time // values before this time would be incomplete; nil if history is kept forever
 	Points   []Point    // earliest first
 }
@@ -123,6 +124,7 @@ func (s *Service) history(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, req
 		history.DataFrom = new(history.At.Add(-retention))
 	}
 	start, end, n, err := req.steps(history.At, history.DataFrom)
+	history.From, history.To = start, end
 	if err != nil || n <= 0 {
 		return history, err
 	}

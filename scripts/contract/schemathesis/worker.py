@@ -82,6 +82,7 @@ class WorkerFixture(Fixture):
             "getExtension": self._prepare_extension,
             "deleteExtension": self._prepare_extension,
             "getBrowserSession": self._prepare_session,
+            "getSessionNetwork": self._prepare_session,
             "updateBrowserSession": self._prepare_update,
             "updateBrowserLifetime": self._extend_limits,
             "killBrowserSession": self._prepare_kill,

@@ -1,6 +1,6 @@
 import { linesOf } from "../../../shared/web/forms/lines";
+import { withScheme } from "../../../shared/web/ui";
 import type { Schema } from "../api";
-import { withScheme } from "./format";
 
 type Fields = Record<string, unknown>;
 

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { Meter } from "../../../shared/web/ui";
+import { Meter, formatBytes } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { liveSamples } from "../live";
 import { texts } from "../texts/machine";
-import { formatBytes } from "./format";
 import { Sparkline } from "./sparkline";
 
 /** The load of the machine with its history since this page was opened. */

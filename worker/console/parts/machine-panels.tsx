@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { Badge, CopyButton, Time, type Tone } from "../../../shared/web/ui";
+import { Badge, CopyButton, Time, type Tone, formatBytes } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/machine";
 import { texts as sessions } from "../texts/sessions";
-import { formatBytes } from "./format";
 
 function Panel({ title, badge, children }: { title: string; badge?: ComponentChildren; children: ComponentChildren }) {
   return (

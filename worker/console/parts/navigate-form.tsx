@@ -1,11 +1,10 @@
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { FormFrame, SelectField, TextField, useForm } from "../../../shared/web/forms/form";
-import { Button } from "../../../shared/web/ui";
+import { Button, withScheme } from "../../../shared/web/ui";
 import { navigatePage } from "../../../gen/web/worker-rules";
 import { slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
-import { withScheme } from "./format";
 
 const t = texts.drawer;
 const rule = { ...navigatePage, required: ["url", "waitUntil"] };

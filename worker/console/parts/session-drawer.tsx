@@ -15,12 +15,12 @@ import {
   Time,
   formatDuration,
   useAddress,
+  formatBytes,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { statusQuery } from "../live";
 import { texts } from "../texts/sessions";
 import { Section } from "./drawer-section";
-import { formatBytes } from "./format";
 import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, addressOf, nameOf, openPage, type BrowserPage } from "./session-actions";
@@ -28,6 +28,7 @@ import { durationOf, modeOf } from "./session-card";
 import { ExpiryNotice } from "./session-expiry";
 import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
+import { SessionNetwork } from "./session-network";
 import { RecordingButton, SessionRecording } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
@@ -98,6 +99,7 @@ function Content({ session }: { session: Session }) {
           </Section>
         </>
       )}
+      <SessionNetwork session={session} />
       <SessionFiles session={session} />
       <Section title={t.metadata}>
         <Labels metadata={session.metadata} />

@@ -2,11 +2,10 @@ import { useMutation, useQuery } from "@tanstack/preact-query";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
 import { detailInterval, poll } from "../../../shared/web/api/query";
-import { ErrorNotice, Loaded, Time, download } from "../../../shared/web/ui";
+import { ErrorNotice, Loaded, Time, download, formatBytes } from "../../../shared/web/ui";
 import { api, sendFile, slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { Section } from "./drawer-section";
-import { formatBytes } from "./format";
 import { SaveButton } from "./save-button";
 
 type Session = Schema<"BrowserSession">;

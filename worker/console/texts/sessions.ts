@@ -177,6 +177,7 @@ export const texts = {
     go: "Go",
     loaded: (title: string) => (title ? `Loaded: ${title}` : "The page is loaded."),
     page: "Save the page",
+    network: "Network",
     files: "Files",
     noFiles: "The browser has no downloads and no uploads.",
     filesList: "Files of the session",

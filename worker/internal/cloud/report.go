@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
@@ -69,6 +70,10 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 	credential := c.credential(ended.OrganizationKey)
 	err := c.reportEnd(ctx, credential, ended)
+	if fault.Is(err, fault.Validation) && ended.Network != nil { // a cloud of an earlier version refuses it
+		ended.Network = nil
+		err = c.reportEnd(ctx, credential, ended)
+	}
 	if fault.Is(err, fault.Validation) && ended.Reason == string(session.NeverConnected) { // a cloud of an earlier version refuses it
 		ended.Reason = string(session.Idle)
 		err = c.reportEnd(ctx, credential, ended)
@@ -83,9 +88,13 @@ func (c *Client) reportEnd(ctx context.Context, credential credential, ended rep
 	if err := c.checkCompatible(ctx); err != nil {
 		return err
 	}
+	network, err := networkToAPI(ended.Network)
+	if err != nil {
+		return err
+	}
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
-		Status: &status, EndReason: &reason, EndedAt: &ended.At,
+		Status: &status, EndReason: &reason, EndedAt: &ended.At, Network: network,
 	}, credential.sign)
 	if err != nil {
 		return callFault(err)
@@ -94,6 +103,15 @@ func (c *Client) reportEnd(ctx context.Context, credential credential, ended rep
 		return nil
 	}
 	return credential.answerFault(answer.HTTPResponse, answer.Body)
+}
+
+// networkToAPI returns nil for nil.
+func networkToAPI(n *session.Network) (*cloudapi.SessionNetwork, error) {
+	if n == nil {
+		return nil, nil //nolint:nilnil // absent
+	}
+	items, err := settings.Convert[[]sharedapi.NetworkHost](n.Hosts)
+	return &cloudapi.SessionNetwork{Totals: sharedapi.NetworkTotals(n.NetworkTotals), Items: items}, err
 }
 
 // Heartbeat reports the running sessions of this machine to the organization of

@@ -48,12 +48,19 @@ func TestReportStart_SendsAllFields(t *testing.T) {
 func TestReportEnd_SendsAllFields(t *testing.T) {
 	fake, client := newFakeCloud(t)
 	report := ended(uuid.New())
+	report.Network = &session.Network{NetworkTotals: session.NetworkTotals{BytesSent: 7, Denied: 1}, Hosts: []session.NetworkHost{
+		{Host: "a.test", BytesSent: 7, Denied: []session.NetworkDenial{{Level: "launch", Rule: "connect.allow", Count: 1}}, Proxy: new("proxy.test:80")},
+	}}
 	if err := client.ReportEnd(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	status, reason := cloudapi.EndedStatus("exited"), sharedapi.EndReason("crash")
 	want := cloudtest.Call{Operation: cloudtest.End, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID,
-		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &report.At}}
+		End: &cloudapi.EndSessionRequest{Status: &status, EndReason: &reason, EndedAt: &report.At, Network: &cloudapi.SessionNetwork{
+			Totals: sharedapi.NetworkTotals{BytesSent: 7, Denied: 1}, Items: []sharedapi.NetworkHost{
+				{Host: "a.test", BytesSent: 7, Denied: []sharedapi.NetworkDenial{{Level: "launch", Rule: "connect.allow", Count: 1}}, Proxy: new("proxy.test:80")},
+			},
+		}}}
 	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}
@@ -80,6 +87,14 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sent := fake.Calls(cloudtest.End)[0].End; *sent.EndReason != sharedapi.EndReasonIdle {
+		t.Errorf("sent %+v", sent)
+	}
+	fake.Script(cloudtest.End, refusal)
+	end.Reason, end.Network = "killed", &session.Network{Hosts: []session.NetworkHost{}}
+	if err := client.ReportEnd(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Calls(cloudtest.End)[1].End; sent.Network != nil || *sent.EndReason != sharedapi.EndReasonKilled {
 		t.Errorf("sent %+v", sent)
 	}
 	fake.Script(cloudtest.Authorize, refusal)

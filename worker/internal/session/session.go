@@ -72,6 +72,7 @@ type Session struct {
 	EndReason  EndReason
 	ExitCode   *int // negative: the signal that ended it
 	Traffic    *Traffic
+	Network    Network
 	SaveResult *SaveResult // nil: the profile keeps none
 }
 
@@ -145,6 +146,7 @@ type End struct {
 	Status     Status
 	Reason     EndReason
 	ExitCode   *int
-	Traffic    *Traffic    // nil without a proxy
+	Traffic    *Traffic // nil without a proxy
+	Network    Network
 	SaveResult *SaveResult // nil: the profile keeps none
 }

@@ -99,6 +99,7 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 		return session, false
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
+	session.Network = end.Network
 	session.Traffic, session.SaveResult, session.OrganizationKey = end.Traffic, end.SaveResult, OrganizationKey{}
 	session.Timeline = append(slices.Clip(session.Timeline), Step{Ended, end.At})
 	s.sessions[id] = session

@@ -9,6 +9,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
+	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
 	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/gen/cloudapi"
@@ -21,6 +22,14 @@ import (
 type License struct {
 	Licenses licenses
 	Profiles launchProfiles
+	Feed     networkFeed
+}
+
+// networkFeed stores and sums what sessions have transferred.
+type networkFeed interface {
+	SetNetwork(ctx context.Context, orgID, sessionID uuid.UUID, n activity.Network) error
+	Usage(ctx context.Context, orgID uuid.UUID, start, end time.Time) (activity.Usage, error)
+	UsageByDay(ctx context.Context, orgID uuid.UUID, start, end time.Time) ([]activity.UsageDay, error)
 }
 
 type licenses interface {
@@ -244,6 +253,15 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 	session, err := h.Licenses.End(ctx, report)
 	if err != nil {
 		return nil, err
+	}
+	if r.Body != nil && r.Body.Network != nil { // also if an authorize request has carried the end
+		network, err := networkOf(*r.Body.Network)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.Feed.SetNetwork(ctx, report.OrgID, report.SessionID, network); err != nil {
+			return nil, err
+		}
 	}
 	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: sessionReport(session)}, nil
 }

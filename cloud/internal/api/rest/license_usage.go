@@ -7,6 +7,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
 	"github.com/browser-svc/svc/cloud/internal/license"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/fault"
 )
 
 // usageSteps are the lengths of the steps in the OpenAPI document.
@@ -26,10 +27,15 @@ func (h License) GetLicenseUsage(ctx context.Context, r cloudapi.GetLicenseUsage
 	if err != nil {
 		return nil, err
 	}
+	sums, err := h.Feed.Usage(ctx, auth.CallerFrom(ctx).OrgID, found.From, found.To)
+	if err != nil {
+		return nil, err
+	}
 	usage := cloudapi.LicenseUsage{
 		At: found.At, Current: int32(found.Current), Limit: limited(found.Limit),
 		RunningSessions: int32(found.Running), ReservedSlots: int32(found.Reserved),
-		Step: step, StepSeconds: int32(found.Step.Seconds()), DataFrom: found.DataFrom, Points: []cloudapi.LicenseUsagePoint{},
+		Step: step, StepSeconds: int32(found.Step.Seconds()), DataFrom: found.DataFrom,
+		BytesSent: sums.BytesSent, BytesReceived: sums.BytesReceived, BrowserHours: sums.BrowserHours, Points: []cloudapi.LicenseUsagePoint{},
 	}
 	for _, p := range found.Points {
 		usage.Points = append(usage.Points, cloudapi.LicenseUsagePoint{
@@ -38,4 +44,28 @@ func (h License) GetLicenseUsage(ctx context.Context, r cloudapi.GetLicenseUsage
 		})
 	}
 	return cloudapi.GetLicenseUsage200JSONResponse{Success: true, Data: usage}, nil
+}
+
+// usageDays is how long GetLicenseUsageByDay looks back by default.
+const usageDays = 30 * 24 * time.Hour
+
+// GetLicenseUsageByDay implements the operation getLicenseUsageByDay.
+func (h License) GetLicenseUsageByDay(ctx context.Context, r cloudapi.GetLicenseUsageByDayRequestObject) (cloudapi.GetLicenseUsageByDayResponseObject, error) {
+	end := valueOr(r.Params.To, time.Now())
+	start := valueOr(r.Params.From, end.Add(-usageDays))
+	if !start.Before(end) {
+		return nil, fault.Field("from", "must be before to")
+	}
+	found, err := h.Feed.UsageByDay(ctx, auth.CallerFrom(ctx).OrgID, start.UTC(), end.UTC())
+	if err != nil {
+		return nil, err
+	}
+	items := []cloudapi.UsageDay{}
+	for _, d := range found {
+		items = append(items, cloudapi.UsageDay{
+			Day: d.Day, ProfileId: d.ProfileID, ProfileName: d.ProfileName, KeyId: d.KeyID, KeyName: d.KeyName, Sessions: d.Sessions,
+			BrowserHours: d.BrowserHours, BytesSent: d.BytesSent, BytesReceived: d.BytesReceived, Denied: d.Denied,
+		})
+	}
+	return cloudapi.GetLicenseUsageByDay200JSONResponse{Success: true, Data: cloudapi.UsageDays{Items: items}}, nil
 }

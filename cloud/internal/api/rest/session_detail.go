@@ -35,6 +35,9 @@ func (h Sessions) GetSession(ctx context.Context, r cloudapi.GetSessionRequestOb
 		return nil, err
 	}
 	detail := sessionDetail(found)
+	if detail.NetworkHosts, err = networkHosts(found); err != nil {
+		return nil, err
+	}
 	if machine != nil {
 		detail.Machine = new(machineToAPI(*machine))
 	}
@@ -54,6 +57,7 @@ func sessionDetail(d activity.Detail) cloudapi.SessionDetail {
 		Id: s.Id, ProfileId: s.ProfileId, ProfileName: s.ProfileName, MachineId: s.MachineId, KeyId: s.KeyId, LaunchId: s.LaunchId,
 		BrowserVersion: s.BrowserVersion, Status: s.Status, EndReason: s.EndReason, StartedAt: s.StartedAt, EndedAt: s.EndedAt,
 		DurationSeconds: s.DurationSeconds, KeyName: d.KeyName, Recording: s.Recording, Name: s.Name, Metadata: s.Metadata,
+		Network: s.Network,
 	}
 }
 

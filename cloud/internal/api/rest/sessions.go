@@ -89,5 +89,6 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 		DurationSeconds: int64(s.Duration / time.Second),
 		Name:            s.Name,
 		Metadata:        nonNilMap(s.Metadata),
+		Network:         networkTotals(s),
 	}
 }

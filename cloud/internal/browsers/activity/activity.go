@@ -32,6 +32,11 @@ type Session struct {
 	Name           *string       `db:"name"`      // nil if it has none
 	Metadata       Metadata      `db:"metadata"`
 	Duration       time.Duration `db:"-"` // so far, for a running session
+
+	Connections   *int64 `db:"connections"` // nil until it is reported, like the next three
+	BytesSent     *int64 `db:"bytes_sent"`
+	BytesReceived *int64 `db:"bytes_received"`
+	Denied        *int64 `db:"denied"`
 }
 
 // Feed stores the sessions of all organizations.

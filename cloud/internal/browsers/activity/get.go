@@ -13,14 +13,15 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 )
 
-// Detail is a session and the name of its organization key.
+// Detail is a session, the name of its organization key and its hosts.
 type Detail struct {
 	Session
 	KeyName *string `db:"key_name"` // nil if it is not known
+	Hosts   Hosts   `db:"hosts"`    // nil until they are reported
 }
 
 const detailSQL = `
-SELECT ` + sessionColumns + `,
+SELECT ` + sessionColumns + `, hosts,
 	(SELECT k.name FROM api_keys k WHERE k.organization_id = a.organization_id AND k.id = a.key_id) AS key_name
 FROM activity_sessions a WHERE organization_id = $1 AND id = $2`
 

@@ -93,7 +93,7 @@ func (f *Feed) ListAfter(ctx context.Context, orgID uuid.UUID, filter Filter, re
 }
 
 // sessionColumns are the columns of Session.
-const sessionColumns = `id, profile_id, profile_name, machine_id, key_id, launch_id, browser_version, status, end_reason, started_at, ended_at, recording, name, metadata`
+const sessionColumns = `id, profile_id, profile_name, machine_id, key_id, launch_id, browser_version, status, end_reason, started_at, ended_at, recording, name, metadata, connections, bytes_sent, bytes_received, denied`
 
 func (f *Feed) read(ctx context.Context, tx *sqlx.Tx, into *[]Session, where string, args []any, order page.Request, limit, offset int) error {
 	*into = []Session{}

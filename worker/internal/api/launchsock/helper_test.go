@@ -73,9 +73,11 @@ func (directEgress) OpenContextProxy(string, string) (string, func(), error) { r
 func (directEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
 	return nil, nil
 }
-func (directEgress) Restrict(int)                   {}
-func (directEgress) Counts() (received, sent int64) { return 0, 0 }
-func (directEgress) Close()                         {}
+func (directEgress) Restrict(int)                         {}
+func (directEgress) Network(int) session.Network          { return session.Network{} }
+func (directEgress) CountDenied(string, netrules.Verdict) {}
+func (directEgress) Counts() (received, sent int64)       { return 0, 0 }
+func (directEgress) Close()                               {}
 
 // newFixture returns a fixture whose worker has no organization key.
 func newFixture(t testing.TB) *fixture {

@@ -94,6 +94,14 @@ func (l *launches) Traffic(uuid.UUID) (received, sent int64, ok bool) {
 	return l.traffic[0], l.traffic[1], l.traffic != [2]int64{}
 }
 
+func (l *launches) Network(id uuid.UUID) (session.Network, error) {
+	found, ok := l.sessions.Get(id)
+	if !ok {
+		return session.Network{}, fault.Missing("session")
+	}
+	return session.Network{Hosts: []session.NetworkHost{}, NetworkTotals: found.Network.NetworkTotals}, nil
+}
+
 func (l *launches) Running(launchID uuid.UUID) (launch.Running, bool) {
 	found, ok := l.sessions.ByLaunch(launchID)
 	return launch.Running{Session: found, Activity: activity.New(clock.NewFake(started))}, ok && found.Status == session.Running

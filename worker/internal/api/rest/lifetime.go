@@ -16,7 +16,10 @@ import (
 
 // Routes returns the routes of browsers, for package access.
 func (s *Server) Routes() []access.Route {
-	return []access.Route{{Path: "/lifetime", Method: http.MethodPatch, Handle: s.updateBrowserLifetime}}
+	return []access.Route{
+		{Path: "/lifetime", Method: http.MethodPatch, Handle: s.updateBrowserLifetime},
+		{Path: "/network", Method: http.MethodGet, Handle: s.getBrowserNetwork},
+	}
 }
 
 // updateBrowserLifetime changes the limits of a browser. The body was validated against the

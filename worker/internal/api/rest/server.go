@@ -24,6 +24,7 @@ type Launches interface {
 	Kill(ctx context.Context, id uuid.UUID) (session.Session, error)
 	Update(id uuid.UUID, update launch.Update) (session.Session, error)
 	Traffic(id uuid.UUID) (received, sent int64, ok bool)
+	Network(id uuid.UUID) (session.Network, error)
 	Running(launchID uuid.UUID) (launch.Running, bool)
 	Counts() (running, launching int)
 	Drain()

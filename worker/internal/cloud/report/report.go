@@ -46,6 +46,8 @@ type End struct {
 	Reason    string    `json:"reason"`
 	At        time.Time `json:"at"`
 
+	Network *session.Network `json:"network,omitempty"` // nil if it is not known
+
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
 
@@ -141,7 +143,7 @@ func (r *Reporter) Changed(s session.Session) {
 func (r *Reporter) Ended(ended launch.Ended) {
 	r.put(entry{End: &End{
 		SessionID: ended.SessionID, ProfileID: ended.ProfileID,
-		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, OrganizationKey: r.callerKey(ended.OrganizationKey),
+		Status: string(ended.Status), Reason: string(ended.Reason), At: ended.At, Network: ended.Network, OrganizationKey: r.callerKey(ended.OrganizationKey),
 	}})
 }
 

@@ -117,7 +117,7 @@ func (s *Service) finalizeSession(run *running) {
 	s.Tokens.End(run.session.LaunchID.String())
 	s.Reports.Ended(Ended{
 		SessionID: ended.ID, ProfileID: ended.ProfileID, Status: end.Status, Reason: end.Reason, At: end.At,
-		OrganizationKey: run.session.OrganizationKey,
+		OrganizationKey: run.session.OrganizationKey, Network: &end.Network,
 	})
 	s.mu.Lock() // after the report: the next authorize must carry this end
 	delete(s.live, run.session.ID)

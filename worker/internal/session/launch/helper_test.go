@@ -350,6 +350,12 @@ func (w fakeEgress) Restrict(uid int) {
 
 func (w fakeEgress) Counts() (received, sent int64) { return 11, 7 }
 
+func (w fakeEgress) Network(limit int) session.Network {
+	return session.Network{NetworkTotals: session.NetworkTotals{BytesSent: 7, BytesReceived: 11}, Hosts: make([]session.NetworkHost, min(limit, 101))}
+}
+
+func (w fakeEgress) CountDenied(string, netrules.Verdict) {}
+
 func (w fakeEgress) SetUpstream(upstream *settings.Proxy) error {
 	if upstream == nil {
 		return nil

@@ -153,6 +153,7 @@ type Ended struct {
 	Status    session.Status
 	Reason    session.EndReason
 	At        time.Time
+	Network   *session.Network // nil if no browser ran, or it is not known
 
 	OrganizationKey session.OrganizationKey // zero is the worker's own
 }

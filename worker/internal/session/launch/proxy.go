@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
 
@@ -69,6 +70,10 @@ type Egress interface {
 	PresentCertificates(byAddress map[string]tls.Certificate, authorities []*x509.Certificate, allowInvalid bool) (*x509.Certificate, error)
 	Restrict(uid int)               // accepts only processes of this user from now on
 	Counts() (received, sent int64) // bytes from and to upstream proxies; valid after Close too
+	// Network returns what the browser has transferred and was denied, the hosts beyond the
+	// limit as one; valid after Close too.
+	Network(limit int) session.Network
+	CountDenied(host string, v netrules.Verdict) // counts a request that the browser's guard denied
 	Close()
 }
 

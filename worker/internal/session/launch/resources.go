@@ -53,6 +53,7 @@ func (s *Service) acquireResources(ctx context.Context, profile Profile, use Dat
 		spec.CACertificates = append(slices.Clip(spec.CACertificates), authority)
 	}
 	spec.ProxyServer, spec.OnProxyListener, spec.OpenContextProxy = h.egress.Address(), h.egress.MoveTo, h.egress.OpenContextProxy
+	spec.CountDenied = h.egress.CountDenied
 	return h, nil
 }
 

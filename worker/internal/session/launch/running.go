@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -59,7 +60,7 @@ func (r *running) requestEnd(reason session.EndReason) {
 // count of OOM kills.
 func (r *running) endState(now time.Time, oomKills uint64) session.End {
 	exit := r.browser.Exit()
-	end := session.End{At: now, Status: session.Exited, Traffic: r.resources.traffic(), SaveResult: r.saveResult()}
+	end := session.End{At: now, Status: session.Exited, Traffic: r.resources.traffic(), Network: r.resources.egress.Network(endedHosts), SaveResult: r.saveResult()}
 	if exit.Unresponsive {
 		end.Status, end.Reason = session.Killed, session.Unresponsive
 		return end
@@ -151,4 +152,23 @@ func (s *Service) Traffic(sessionID uuid.UUID) (received, sent int64, ok bool) {
 		return 0, 0, false
 	}
 	return counted.Received, counted.Sent, true
+}
+
+// Hosts of Network.
+const (
+	liveHosts  = 2000 // more than an egress lists
+	endedHosts = 100
+)
+
+// Network returns what a session has transferred, also after its end while the session is
+// listed. Then it has at most endedHosts. Errors: NotFound.
+func (s *Service) Network(sessionID uuid.UUID) (session.Network, error) {
+	if run, runs := s.lookup(sessionID); runs {
+		return run.resources.egress.Network(liveHosts), nil
+	}
+	found, listed := s.Sessions.Get(sessionID)
+	if !listed {
+		return session.Network{}, fault.Missing("session")
+	}
+	return found.Network, nil
 }

@@ -81,7 +81,7 @@ func TestSettings_LaunchOverridesProfile(t *testing.T) {
 			want := fromProfile
 			want.LaunchID, want.Build = launcher.spec.LaunchID, r.build
 			tc.want(&want)
-			if diff := cmp.Diff(want, launcher.spec, cmpopts.IgnoreFields(browser.Spec{}, "OnProxyListener", "OpenContextProxy")); diff != "" {
+			if diff := cmp.Diff(want, launcher.spec, cmpopts.IgnoreFields(browser.Spec{}, "OnProxyListener", "OpenContextProxy", "CountDenied")); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.proxies, r.upstreams); diff != "" || r.opened != 1 || r.closed != 1 {

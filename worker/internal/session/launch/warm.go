@@ -123,7 +123,7 @@ func (s WarmStarter) Start(ctx context.Context, kind WarmKind) (_ *WarmBrowser, 
 	started, err := s.Launcher.Launch(ctx, browser.Spec{
 		LaunchID: id.String(), Build: kind.Build, Headless: kind.Headless, Warm: true,
 		Emulation:   settings.Emulation{Locale: kind.Locale, TimezoneID: kind.Timezone},
-		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo, OpenContextProxy: egress.OpenContextProxy,
+		ProxyServer: egress.Address(), OnProxyListener: egress.MoveTo, OpenContextProxy: egress.OpenContextProxy, CountDenied: egress.CountDenied,
 	})
 	if err != nil {
 		egress.Close()

@@ -36,8 +36,10 @@ func (w *recordingEgress) OpenContextProxy(string, string) (string, func(), erro
 func (w *recordingEgress) PresentCertificates(map[string]tls.Certificate, []*x509.Certificate, bool) (*x509.Certificate, error) {
 	return nil, nil
 }
-func (w *recordingEgress) Restrict(uid int) { w.locked(func() { w.uid = uid }) }
-func (w *recordingEgress) Close()           { w.locked(func() { w.closed++ }) }
+func (w *recordingEgress) Network(int) session.Network          { return session.Network{} }
+func (w *recordingEgress) CountDenied(string, netrules.Verdict) {}
+func (w *recordingEgress) Restrict(uid int)                     { w.locked(func() { w.uid = uid }) }
+func (w *recordingEgress) Close()                               { w.locked(func() { w.closed++ }) }
 func (w *recordingEgress) SetUpstream(upstream *settings.Proxy) error {
 	if upstream != nil {
 		w.locked(func() { w.servers = append(w.servers, upstream.Server) })
