@@ -27,6 +27,7 @@ type browserStream struct {
 
 	mu            sync.Mutex
 	frames        frameTracker
+	held          []byte // of the browser's current message, if the client may not get it
 	pending       []byte // frames to send after the browser's current message
 	closed        bool   // a close frame was sent
 	closeAccepted bool   // by the browser
@@ -37,6 +38,9 @@ type browserStream struct {
 func (o *browserStream) forward(p []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.held) > 0 || o.frames.awaited != nil && o.frames.awaited() {
+		return o.screen(p)
+	}
 	free, err := o.frames.process(p)
 	if err != nil {
 		return err
@@ -46,6 +50,33 @@ func (o *browserStream) forward(p []byte) error {
 	} else {
 		err = o.write(p[:free], o.pending, p[free:])
 		o.pending = nil
+	}
+	o.closed = o.closed || err != nil // the error may be within a frame
+	return err
+}
+
+// screen is forward without the messages that the client must not get. The caller holds the
+// lock.
+func (o *browserStream) screen(p []byte) (err error) {
+	for len(p) > 0 && err == nil {
+		var n int
+		if n, err = o.frames.step(p); err != nil {
+			return err
+		}
+		o.held, p = append(o.held, p[:n]...), p[n:]
+		if o.frames.isUndecided() {
+			continue
+		}
+		if o.frames.hidden {
+			o.held = nil
+		}
+		if o.frames.atMessageBoundary() {
+			o.held, o.pending = append(o.held, o.pending...), nil
+		}
+		if len(o.held) > 0 {
+			err = o.write(o.held)
+		}
+		o.held = nil
 	}
 	o.closed = o.closed || err != nil // the error may be within a frame
 	return err

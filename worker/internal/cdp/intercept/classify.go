@@ -28,11 +28,12 @@ const (
 
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
+	fillSecret   = MethodPrefix + "fillSecret"
 )
 
 var interceptedMethods = []string{
 	createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser,
-	createUserContext, setUserDownloads,
+	createUserContext, setUserDownloads, fillSecret,
 }
 
 // recipient is the recipient of a message.

@@ -19,8 +19,8 @@ const (
 	codeServer = -32000 // error code of CDP, as in JSON-RPC
 
 	// maxAnswer limits the answers of the browser that are read, in bytes. Those to
-	// intercepted calls have an id of a context or an error.
-	maxAnswer = 4 << 10
+	// intercepted calls have an id of a context, a target with its URL, or an error.
+	maxAnswer = 256 << 10
 
 	// sandboxBypass replaces a context's bypass list: its proxy bypasses, because the
 	// browser has no other network.
@@ -46,6 +46,9 @@ type Connection struct {
 	closed    bool
 
 	deniesDownloads bool // of new user contexts; used only by handle
+
+	ctx   context.Context // ends with Close
+	leave context.CancelFunc
 }
 
 // awaitedCall is a call to the browser whose answer is awaited.
@@ -58,6 +61,8 @@ type awaitedCall struct {
 
 	captures     bool     // it sets the download settings of user contexts
 	userContexts []string // nil for all
+
+	fill *fillCall // it asks for the target of a Svc.fillSecret
 }
 
 // streams returns the streams of a relay: what the client sends, and what the browser
@@ -67,7 +72,11 @@ func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserSt
 	n.Reply = output.Send
 	input := &clientStream{browser: browser.Conn, calls: n}
 	output.frames.awaited = n.awaits
-	output.frames.observe = func(message []byte) { output.closeAccepted = n.observe(message) || output.closeAccepted }
+	output.frames.observe = func(message []byte) (hide bool) {
+		hide, closeAccepted := n.observe(message)
+		output.closeAccepted = closeAccepted || output.closeAccepted
+		return hide
+	}
 	return input, output
 }
 
@@ -117,9 +126,13 @@ func (n *Connection) isForBrowser(raw []byte) bool {
 }
 
 // HandleAnswer reads a complete message of the browser, before the client gets it. It
-// reports whether the browser has accepted Browser.close.
-func (n *Connection) HandleAnswer(m wsframe.Message) (closeAccepted bool) {
-	return n.awaits() && m.Opcode == wsframe.Text && len(m.Raw) <= maxAnswer+wsframe.MaxHeader && n.observe(m.Payload())
+// reports whether the client must not get it, and whether the browser has accepted
+// Browser.close.
+func (n *Connection) HandleAnswer(m wsframe.Message) (hide, closeAccepted bool) {
+	if !n.awaits() || m.Opcode != wsframe.Text || len(m.Raw) > maxAnswer+wsframe.MaxHeader {
+		return false, false
+	}
+	return n.observe(m.Payload())
 }
 
 // Close ends the connection: Chromium disposes of its temporary contexts and resets its
@@ -134,6 +147,7 @@ func (n *Connection) Close() {
 	if requested != nil {
 		requested.Cancel()
 	}
+	n.leave()
 	n.replies.Wait()
 	if len(reset) > 0 {
 		n.calls.CaptureDownloads(reset...)
@@ -215,6 +229,8 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		n.setUserDownloads(key, params)
 	case closeBrowser:
 		n.await(key, awaitedCall{closes: true})
+	case fillSecret:
+		return n.findTarget(key, m)
 	}
 	return nil, nil
 }
@@ -277,15 +293,15 @@ func (n *Connection) await(key string, call awaitedCall) {
 func (n *Connection) awaits() bool { return n.pending.Load() > 0 }
 
 // observe reads a message of the browser, which may be an awaited answer. It reports
-// whether the browser has accepted Browser.close.
-func (n *Connection) observe(raw []byte) (closeAccepted bool) {
+// whether the client must not get it, and whether the browser has accepted Browser.close.
+func (n *Connection) observe(raw []byte) (hide, closeAccepted bool) {
 	var m, result message
 	if json.Unmarshal(raw, &m) != nil {
-		return false
+		return false, false
 	}
 	key, ok := m.callKey()
 	if !ok {
-		return false
+		return false, false
 	}
 	n.mu.Lock()
 	call, ok := n.awaited[key]
@@ -293,7 +309,7 @@ func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 	n.pending.Store(int32(len(n.awaited)))
 	n.mu.Unlock()
 	if !ok {
-		return false
+		return false, false
 	}
 	succeeded := json.Unmarshal(m["result"], &result) == nil
 	id := cmp.Or(result.text("browserContextId"), result.text("userContext"))
@@ -306,7 +322,9 @@ func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 		if succeeded {
 			n.calls.close()
 		}
-		return succeeded
+		return false, succeeded
+	case call.fill != nil && succeeded:
+		return n.fill(*call.fill, result["targetInfo"]), false
 	case call.captures:
 		n.calls.CaptureDownloads(call.userContexts...)
 	case call.disposes != "" && succeeded:
@@ -317,7 +335,7 @@ func (n *Connection) observe(raw []byte) (closeAccepted bool) {
 	case id != "":
 		n.addContext(id, call)
 	}
-	return false
+	return false, false
 }
 
 // addContext registers a new context, before the client knows it.

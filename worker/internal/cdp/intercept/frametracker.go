@@ -6,11 +6,14 @@ import "github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 // frames and messages. It is used for the browser's frames, whose payloads are read
 // only while the answer to an intercepted call is awaited.
 type frameTracker struct {
-	awaited func() bool          // whether the next message may be an awaited answer
-	observe func(message []byte) // gets messages that may be; at most maxAnswer bytes
+	awaited func() bool // whether the next message may be an awaited answer
+	// observe gets messages that may be, of at most maxAnswer bytes, and reports whether the
+	// client must not get them.
+	observe func(message []byte) (hide bool)
 
 	collecting bool   // message is read
 	message    []byte // the current message so far, if it is read
+	hidden     bool   // the client must not get the message that has just ended
 	inControl  bool   // the current frame is a control frame
 	final      bool   // the current data frame is its message's last
 
@@ -34,25 +37,32 @@ func (t *frameTracker) atMessageBoundary() bool {
 func (t *frameTracker) process(p []byte) (free int, err error) {
 	free = -1
 	for offset := 0; offset < len(p); {
-		if t.remaining > 0 {
-			n := min(t.remaining, int64(len(p)-offset))
-			t.collect(p[offset : offset+int(n)])
-			t.remaining -= n
-			offset += int(n)
-		} else {
-			n, err := t.readHeader(p[offset:])
-			if err != nil {
-				return free, err
-			}
-			offset += n
+		n, err := t.step(p[offset:])
+		if err != nil {
+			return free, err
 		}
-		t.endMessage()
-		if t.atMessageBoundary() {
+		if offset += n; t.atMessageBoundary() {
 			free = offset
 		}
 	}
 	return free, nil
 }
+
+// step processes a header, or a part of one or of a payload, and returns its length.
+func (t *frameTracker) step(p []byte) (n int, err error) {
+	if t.remaining > 0 {
+		n = int(min(t.remaining, int64(len(p))))
+		t.collect(p[:n])
+		t.remaining -= int64(n)
+	} else if n, err = t.readHeader(p); err != nil {
+		return n, err
+	}
+	t.endMessage()
+	return n, nil
+}
+
+// isUndecided reports whether it is open if the client may get the current message.
+func (t *frameTracker) isUndecided() bool { return t.inHeader || t.collecting }
 
 // readHeader reads as much of a header as there is and returns the number of bytes
 // read.
@@ -67,7 +77,7 @@ func (t *frameTracker) readHeader(p []byte) (int, error) {
 		t.inHeader = true
 		return len(t.head) - had, nil
 	}
-	t.head, t.inHeader, t.remaining = t.head[:0], false, h.Payload
+	t.head, t.inHeader, t.remaining, t.hidden = t.head[:0], false, h.Payload, false
 	if h.Opcode == wsframe.Close {
 		t.closing = true
 	}
@@ -95,6 +105,6 @@ func (t *frameTracker) collect(p []byte) {
 func (t *frameTracker) endMessage() {
 	if t.collecting && t.final && !t.inControl && t.atFrameBoundary() {
 		t.collecting = false
-		t.observe(t.message)
+		t.hidden = t.observe(t.message)
 	}
 }

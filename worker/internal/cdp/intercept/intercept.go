@@ -15,6 +15,8 @@
 //     browser.setDownloadBehavior and browser.createUserContext of WebDriver BiDi.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
+//   - Svc.fillSecret, which fills a field of the page with a secret of the organization. The
+//     browser is asked for the target of the session; the client does not get that answer.
 //   - Browser.close: the answer is held until the end is recorded (RelayOptions.End),
 //     and the worker may end the browser when it has answered.
 //   - Page.navigate and others, if the rules of the launch can deny them: see rules.go.
@@ -27,6 +29,7 @@ package intercept
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"strconv"
@@ -56,6 +59,9 @@ type Options struct {
 	// where downloads are stored.
 	CaptureDownloads func(contexts ...string)
 	DownloadPath     string
+	// FillSecret fills a field of a target as the parameters of Svc.fillSecret say. Its
+	// errors are *fault.Error. Nil: there are no secrets.
+	FillSecret func(ctx context.Context, targetID string, params json.RawMessage) (result any, err error)
 	// Rules returns the rules of the launch, nil for none. Nil: there are none.
 	Rules func() *netrules.Policy
 	// End ends the browser after it has accepted Browser.close, and returns at once. Nil:
@@ -97,7 +103,11 @@ func (c *Calls) Handovers() *handover.Handovers {
 func (c *Calls) Closing() context.Context { return c.closing }
 
 // Connect returns a new connection. The caller must call Close.
-func (c *Calls) Connect() *Connection { return &Connection{calls: c} }
+func (c *Calls) Connect() *Connection {
+	n := &Connection{calls: c}
+	n.ctx, n.leave = context.WithCancel(context.Background())
+	return n
+}
 
 // add registers the proxy of a new context.
 func (c *Calls) add(contextID string, closeProxy func()) {

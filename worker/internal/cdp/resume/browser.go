@@ -74,10 +74,13 @@ func (c *Conn) readBrowser() {
 		case m.Opcode == wsframe.Ping:
 			c.pong(m)
 		case !m.Control():
-			if c.calls.HandleAnswer(m) {
+			hide, closeAccepted := c.calls.HandleAnswer(m)
+			if closeAccepted {
 				c.awaitEnd(true)
 			}
-			c.bufferMessage(m.Raw)
+			if !hide {
+				c.bufferMessage(m.Raw)
+			}
 		}
 	}
 }

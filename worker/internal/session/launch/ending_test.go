@@ -18,7 +18,7 @@ func (r *fixture) acceptClose(t *testing.T, s session.Session) {
 	client := r.browser(t, s).Calls().Connect()
 	t.Cleanup(client.Close)
 	client.HandleMessage(wsframe.Message{Opcode: wsframe.Text, Raw: wsframe.FromClient(wsframe.Text, []byte(`{"id":1,"method":"Browser.close"}`))})
-	if !client.HandleAnswer(wsframe.Message{Opcode: wsframe.Text, Raw: wsframe.FromServer(wsframe.Text, []byte(`{"id":1,"result":{}}`))}) {
+	if _, accepted := client.HandleAnswer(wsframe.Message{Opcode: wsframe.Text, Raw: wsframe.FromServer(wsframe.Text, []byte(`{"id":1,"result":{}}`))}); !accepted {
 		t.Fatal("the answer was not recognized")
 	}
 }
