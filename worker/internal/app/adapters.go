@@ -49,7 +49,7 @@ func (f browserFinder) Find(launchID string) (access.Browser, bool) {
 	b := access.Browser{
 		LaunchID: launchID, SessionID: entry.ID.String(), Name: cmp.Or(entry.Name, entry.ProfileName), BrowserVersion: entry.BrowserVersion, Headless: entry.Headless,
 		StartedAt: entry.StartedAt, DebugPort: running.DebugPort, Dial: running.Dial, DialPassive: running.DialPassive, Hold: running.Hold, DebugPath: entry.DebugPath, DevTools: entry.DevTools,
-		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Expiry: expiryOf(found.Lifetime), Origins: running.Origins, Done: running.Done(),
+		Activity: found.Activity, Calls: running.Calls(), Files: running.Files(), Filled: running.Filled(), Expiry: expiryOf(found.Lifetime), Origins: running.Origins, Done: running.Done(),
 		AwaitEnd: func(ctx context.Context) { _, _ = f.launches.AwaitEnd(ctx, id) },
 	}
 	if display, ok := running.Display(); ok {

@@ -109,7 +109,7 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 		return nil, err
 	}
 	w.closers.AddFunc(w.files.Wait)
-	if w.launcher, err = openLauncher(ctx, config, w.dir, w.files, logger); err != nil {
+	if w.launcher, err = openLauncher(ctx, config, w.dir, w.files, w.fillSecret, logger); err != nil {
 		return nil, err
 	}
 	w.closers.Add(w.launcher.Close)
@@ -246,7 +246,7 @@ func (w *worker) openFiles() (*files.Store, error) {
 
 // openLauncher starts the launcher and removes what a crashed worker left
 // behind.
-func openLauncher(ctx context.Context, config Config, dir string, stored *files.Store, logger *slog.Logger) (*browser.Launcher, error) {
+func openLauncher(ctx context.Context, config Config, dir string, stored *files.Store, fill fillFunc, logger *slog.Logger) (*browser.Launcher, error) {
 	debugUsers, err := config.debugPortUsers()
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func openLauncher(ctx context.Context, config Config, dir string, stored *files.
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, CACertificates: authorities, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
-		DebugUsers: debugUsers, Files: stored,
+		DebugUsers: debugUsers, Files: stored, FillSecret: fill,
 	})
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 // registerBrowsers registers the routes of running browsers, and their files and recordings.
 func (w *worker) registerBrowsers(config Config, links access.Links, guard *oapi.Guard, server *rest.Server, key access.Key) {
 	w.relay = devtools.New(devtools.Options{
-		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Resume: resume.Options{ResumeTimeout: resumeTimeout, Buffer: resumeBuffer},
+		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Secrets: launchSecrets{w.launches, w.cloud}, Resume: resume.Options{ResumeTimeout: resumeTimeout, Buffer: resumeBuffer},
 	})
 	w.closers.Add(w.relay.Close)
 	viewer := view.New(view.Options{Streamer: streamer{}, Logger: w.logger})

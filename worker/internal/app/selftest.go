@@ -73,7 +73,7 @@ func (c Config) OpenForSelftest(ctx context.Context, e selftest.Environment, log
 		return nil, err
 	}
 	w.closers.AddFunc(w.files.Wait)
-	if w.launcher, err = openLauncher(ctx, c, w.dir, w.files, logger); err != nil {
+	if w.launcher, err = openLauncher(ctx, c, w.dir, w.files, nil, logger); err != nil {
 		return nil, err
 	}
 	w.closers.Add(w.launcher.Close)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
 	"github.com/browser-svc/svc/worker/internal/data/files"
+	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 )
 
 // closeTimeout limits how long a browser with persistent data may take to close
@@ -86,6 +88,7 @@ type Browser struct {
 	guard         *guard
 	emul          *emulator
 	origins       originLog
+	filled        secretfill.Fields
 	calls         *intercept.Calls
 	stderr        *tail
 	stopTail      func()
@@ -123,6 +126,11 @@ func (b *Browser) interception() intercept.Options {
 		Navigate:    func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
 		Rules:       func() *netrules.Policy { return b.guard.policy() },
 	}
+	if fill := b.l.opts.FillSecret; fill != nil {
+		options.FillSecret = func(ctx context.Context, targetID string, params json.RawMessage) (any, error) {
+			return fill(ctx, b.LaunchID, targetID, params)
+		}
+	}
 	if b.l.opts.Files != nil {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
@@ -141,6 +149,9 @@ func (b *Browser) Calls() *intercept.Calls { return b.calls }
 
 // Files returns the downloads and uploads of the launch; nil without Options.Files.
 func (b *Browser) Files() *files.Launch { return b.files }
+
+// Filled returns the fields that were filled with secrets.
+func (b *Browser) Filled() *secretfill.Fields { return &b.filled }
 
 // Origins returns the origins of the pages that tabs have shown, at most maxOrigins: the
 // latest, in order.

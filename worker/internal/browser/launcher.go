@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -54,6 +55,10 @@ type Options struct {
 
 	// Files stores the downloads and uploads of launches. Nil: downloads are not captured.
 	Files *files.Store
+
+	// FillSecret handles the Svc.fillSecret of clients: see intercept.Options. Nil: there are
+	// no secrets.
+	FillSecret func(ctx context.Context, launchID, targetID string, params json.RawMessage) (result any, err error)
 
 	// Isolation runs each launch in its own sandbox, as far as this host allows;
 	// nil disables isolation. Its program must call sandbox.Main.

@@ -32,6 +32,7 @@ type Options struct {
 	Tickets Tickets
 	End     func(ctx context.Context, launchID string) error // ends a launch, as killing its session does
 	Logs    Logs                                             // the console messages of browsers
+	Secrets Secrets                                          // nil: there are none
 	Resume  resume.Options                                   // for connections that outlive their sockets
 }
 
@@ -44,13 +45,14 @@ type Service struct {
 	tasks     *taskGroup
 	resumable *resume.Connections
 	logs      Logs
+	secrets   Secrets
 	sockets   atomic.Int64 // CDP sockets of clients
 }
 
 // New returns a Service. The caller must call Close.
 func New(o Options) *Service {
 	return &Service{
-		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs,
+		links: o.Links, tickets: o.Tickets, endLaunch: o.End, logs: o.Logs, secrets: o.Secrets,
 		chromium: newChromium(), tasks: newTaskGroup(), resumable: resume.New(o.Resume),
 	}
 }
@@ -81,6 +83,7 @@ func (s *Service) Routes() []access.Route {
 		{Path: "/screenshot", Handle: s.screenshot},
 		{Path: "/pdf", Handle: s.pdf},
 		{Path: "/navigate", Method: "POST", Handle: s.navigate},
+		{Path: "/fill", Method: "POST", Handle: s.fill},
 		{Path: "/state", Handle: s.storageState},
 		{Path: "/logs", Handle: s.pageLogs},
 		{Path: "/close", Method: "POST", Handle: s.close},

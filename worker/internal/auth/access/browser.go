@@ -10,6 +10,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
 	"github.com/browser-svc/svc/worker/internal/data/files"
+	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
 )
 
@@ -31,6 +32,7 @@ type Browser struct {
 	Activity       *activity.Meter                         // records client activity
 	Calls          *intercept.Calls                        // handles some calls of CDP connections; nil: none
 	Files          *files.Launch                           // its downloads and uploads
+	Filled         *secretfill.Fields                      // its fields that were filled with secrets
 	Expiry         func() Expiry                           // when the worker ends it; nil: never
 	Origins        func() []string                         // of the pages that tabs have shown; nil: unknown
 	Done           <-chan struct{}                         // closed when the browser has ended

@@ -9,6 +9,9 @@ var refusals = map[string]string{
 	"rejected": "does not accept the value, for example because it takes only numbers",
 }
 
+// belongsScript reports whether a node is in the document of the world.
+const belongsScript = `function() { return this.ownerDocument === document }`
+
 // fieldScript checks a field and fills it with a value, if there is one. It returns nothing,
 // or why the field is not filled. It runs in a world of its own, so the page cannot replace
 // what it uses, and the setters of frameworks do not notice the value before the event.

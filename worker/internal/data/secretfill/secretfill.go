@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -31,16 +33,18 @@ type Request struct {
 
 // Filled is a field that was filled.
 type Filled struct {
-	SecretID string `json:"secretId"`
-	Field    string `json:"field"`  // of the secret
-	Origin   string `json:"origin"` // of the document
+	SecretID uuid.UUID `json:"secretId"`
+	Field    string    `json:"field"`  // of the secret
+	Origin   string    `json:"origin"` // of the document
 }
 
 // Secrets returns a value for the document of an origin. Its errors are *fault.Error.
-type Secrets func(ctx context.Context, secret, field, origin string) (secretID, value string, err error)
+type Secrets func(ctx context.Context, secret, field, origin string) (secretID uuid.UUID, value string, err error)
 
 // errChanged means that the document or the field is gone.
 var errChanged = fault.New(fault.Conflict, "The page has changed while the field was filled: nothing was filled. Retry when it has loaded.")
+
+var errNoTarget = fault.New(fault.NotFound, "The browser has no such target.")
 
 // Fill fills a field of a target, a page or a frame of another site. It adds the field to
 // fields before it gets the value. The caller closes conn. Errors: Validation, Forbidden,
@@ -116,7 +120,10 @@ func (f frameTree) all() []frameTree {
 func (d *document) resolve(ctx context.Context, targetID string, r Request) error {
 	var attached struct{ SessionID string }
 	if err := d.conn.Call(ctx, "", "Target.attachToTarget", map[string]any{"targetId": targetID, "flatten": true}, &attached); err != nil {
-		return changed(err)
+		if _, refused := errors.AsType[*cdp.Error](err); refused {
+			return errNoTarget
+		}
+		return err
 	}
 	d.session = attached.SessionID
 	var tree struct{ FrameTree frameTree }
@@ -127,23 +134,35 @@ func (d *document) resolve(ctx context.Context, targetID string, r Request) erro
 		return d.query(ctx, tree.FrameTree, r.Selector)
 	}
 	for _, f := range tree.FrameTree.all() {
-		world, err := d.createWorld(ctx, f)
-		if err != nil {
+		if found, err := d.resolveNode(ctx, f, r.BackendNodeID); found || err != nil {
 			return err
 		}
-		var resolved struct{ Object struct{ ObjectID string } }
-		node := map[string]any{"backendNodeId": r.BackendNodeID, "executionContextId": world}
-		err = d.conn.Call(ctx, d.session, "DOM.resolveNode", node, &resolved)
-		if _, refused := errors.AsType[*cdp.Error](err); refused {
-			continue // a node of another document
-		}
-		if err != nil {
-			return err
-		}
-		d.object, d.element = resolved.Object.ObjectID, Element{f.Frame.LoaderID, r.BackendNodeID}
-		return nil
 	}
 	return noElement("backendNodeId", "names no element of this page or frame")
+}
+
+// resolveNode resolves a node that may be in the document of a frame.
+func (d *document) resolveNode(ctx context.Context, f frameTree, node int) (found bool, err error) {
+	world, err := d.createWorld(ctx, f)
+	if errors.Is(err, errChanged) {
+		return false, nil // the frame is gone
+	}
+	if err != nil {
+		return false, err
+	}
+	var resolved struct{ Object struct{ ObjectID string } }
+	resolve := map[string]any{"backendNodeId": node, "executionContextId": world}
+	err = d.conn.Call(ctx, d.session, "DOM.resolveNode", resolve, &resolved)
+	var answer struct{ Result struct{ Value bool } }
+	if err == nil { // also for a node of another document
+		call := map[string]any{"objectId": resolved.Object.ObjectID, "functionDeclaration": belongsScript, "returnByValue": true, "silent": true}
+		err = d.conn.Call(ctx, d.session, "Runtime.callFunctionOn", call, &answer)
+	}
+	if _, refused := errors.AsType[*cdp.Error](err); refused {
+		return false, nil
+	}
+	d.object, d.element = resolved.Object.ObjectID, Element{f.Frame.LoaderID, node}
+	return answer.Result.Value, err
 }
 
 // createWorld creates a world for a document.

@@ -41,6 +41,7 @@ const (
 	Config    Operation = "GetProfileConfig"
 	Sessions  Operation = "ListLicenseSessions"
 	Reclaim   Operation = "ReclaimLicenseSessions"
+	UseSecret Operation = "UseSecret"
 )
 
 // Call is an accepted request.
@@ -55,6 +56,7 @@ type Call struct {
 	Start     *cloudapi.StartSessionRequest
 	End       *cloudapi.EndSessionRequest
 	Heartbeat *cloudapi.HeartbeatRequest
+	UseSecret *cloudapi.UseSecretRequest
 }
 
 // Cloud is a running cloud. It is safe for concurrent use.
@@ -72,6 +74,7 @@ type Cloud struct {
 	ended      map[uuid.UUID]bool            // sessions whose end was reported
 	queue      []queued                      // launches that wait for a slot, in order of arrival
 	network    *sharedapi.NetworkRulesOrNull // of the organization
+	secrets    map[string]Secret             // by name
 	limit      *int
 	next       time.Duration
 	unknown    []uuid.UUID
@@ -98,7 +101,7 @@ func New(t testing.TB) *Cloud {
 	c := &Cloud{
 		t: t, next: time.Minute, keys: []string{Key}, revoked: map[string]bool{},
 		script: map[Operation][]Answer{}, always: map[Operation]Answer{}, callCounts: map[Operation]int{},
-		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{}, ended: map[uuid.UUID]bool{},
+		profiles: map[uuid.UUID]cloudapi.ProfileConfig{}, slots: map[uuid.UUID]*slot{}, ended: map[uuid.UUID]bool{}, secrets: map[string]Secret{},
 	}
 	document, err := oapi.Parse(cloudapi.Document)
 	if err != nil {
@@ -182,7 +185,7 @@ func (c *Cloud) overrideContract(next echo.HandlerFunc) echo.HandlerFunc {
 func (c *Cloud) checkOperation(next cloudapi.StrictHandlerFunc, id string) cloudapi.StrictHandlerFunc {
 	return func(ctx echo.Context, request any) (any, error) {
 		operation := Operation(id)
-		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim}, operation) {
+		if !slices.Contains([]Operation{Authorize, Start, End, Heartbeat, Health, Config, Sessions, Reclaim, UseSecret}, operation) {
 			c.t.Errorf("a worker called %s", id)
 			return nil, fault.New(fault.Forbidden, "Workers must not call this operation.")
 		}
