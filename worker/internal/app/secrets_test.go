@@ -162,10 +162,7 @@ func TestFillSecret_OverCDP(t *testing.T) {
 }
 
 // fills sends POST /fill for one launch.
-type fills struct {
-	handovers
-	target string
-}
+type fills struct{ handovers }
 
 func (f fills) post(t *testing.T, status int, fields map[string]any) []byte {
 	t.Helper()
@@ -186,7 +183,7 @@ func TestFillSecret_OverREST(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	site := newSignInSite(t, r)
 	s := r.launch(t)
-	f := fills{handovers: r.handovers(s)}
+	f := fills{r.handovers(s)}
 	f.ask(t, "POST", "/navigate", fmt.Sprintf(`{"url":%q}`, site.URL), 200)
 	filled := decode[workerapi.FillResponse](t, f.post(t, 200, nil)).Data
 	if filled.Origin != site.URL || filled.Field != "password" {
@@ -229,18 +226,18 @@ func TestFillSecret_NavigationWhileTheCloudAnswers(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t))
 	site := newSignInSite(t, r)
 	s := r.launch(t)
-	f := fills{handovers: r.handovers(s)}
+	f := fills{r.handovers(s)}
 	f.ask(t, "POST", "/navigate", fmt.Sprintf(`{"url":%q}`, site.URL), 200)
 	release, answer := context.WithCancel(t.Context())
-	asked := make(chan struct{})
+	called := make(chan struct{})
 	r.cloud.Script(cloudtest.UseSecret, func(w http.ResponseWriter, request *http.Request) {
-		close(asked)
+		close(called)
 		cloudtest.Until(release)(w, request)
 	})
 	go func() {
 		defer answer()
 		select {
-		case <-asked:
+		case <-called:
 			f.ask(t, "POST", "/navigate", fmt.Sprintf(`{"url":%q}`, strings.Replace(site.URL, "127.0.0.1", "localhost", 1)), 200)
 		case <-time.After(20 * time.Second):
 		}
@@ -249,7 +246,9 @@ func TestFillSecret_NavigationWhileTheCloudAnswers(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	conn := connectCDP(t, *s.WebSocketDebuggerUrl, nil)
-	var list struct{ TargetInfos []struct{ TargetID, Type, URL string } }
+	var list struct {
+		TargetInfos []struct{ TargetID, Type, URL string }
+	}
 	if err := conn.Call(t.Context(), "", "Target.getTargets", nil, &list); err != nil {
 		t.Fatal(err)
 	}

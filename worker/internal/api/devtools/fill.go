@@ -37,7 +37,7 @@ func (s *Service) fill(c echo.Context, v access.AuthorizedRequest) error {
 	if request.BackendNodeId != nil {
 		r.BackendNodeID = int(*request.BackendNodeId)
 	}
-	target := ""
+	var target string
 	if request.TargetId != nil { // also of a frame
 		target = *request.TargetId
 	} else {

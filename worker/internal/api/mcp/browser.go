@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/data/files"
+	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -43,8 +44,9 @@ type browser struct {
 	busy      chan struct{} // a semaphore of one
 
 	conn         *cdp.Conn         // nil until the first tool
-	subscription *cdp.Subscription // set with conn, as files
+	subscription *cdp.Subscription // set with conn, as files and filled
 	files        *files.Launch
+	filled       *secretfill.Fields
 	events       sync.WaitGroup
 
 	mu      sync.Mutex

@@ -76,13 +76,20 @@ func errEnded(b *browser) error {
 	return toolError(fmt.Sprintf("The browser %s has ended: it was ended elsewhere, reached a time limit or crashed. Call launch_browser for a new one.", b.name))
 }
 
-func describeFault(f *fault.Error) string {
+// textOf returns the message and the details of a fault.
+func textOf(f *fault.Error) string {
 	text := f.Message
 	for _, d := range f.PublicDetails() {
 		if d.Message != f.Message {
 			text += fmt.Sprintf(" %s: %s.", d.Field, strings.TrimSuffix(d.Message, "."))
 		}
 	}
+	return text
+}
+
+// describeFault returns the text of a fault, with advice.
+func describeFault(f *fault.Error) string {
+	text := textOf(f)
 	switch f.Kind {
 	case fault.PaymentRequired:
 		text += " End a browser with end_browser, or retry with waitSeconds to wait for a free slot."

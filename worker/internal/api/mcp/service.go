@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/api/pagelog"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -44,6 +45,7 @@ type Pages interface {
 	Navigate(ctx context.Context, b access.Browser, request workerapi.NavigateRequest) (workerapi.Navigation, error)
 	Preview(ctx context.Context, b access.Browser, targetID string, side int) (jpeg []byte, err error)
 	State(ctx context.Context, b access.Browser, databases bool) (storagestate.State, error)
+	FillSecret(ctx context.Context, b access.Browser, targetID string, r secretfill.Request) (secretfill.Filled, error)
 }
 
 // Logs has the console messages of pages.

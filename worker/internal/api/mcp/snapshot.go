@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 )
 
 // element is what a reference of a snapshot names.
@@ -105,9 +106,11 @@ func (b *browser) readTree(ctx context.Context, t *tab, d document, refs *refere
 	if err := b.callIn(ctx, t, d.session, "Accessibility.getFullAXTree", map[string]any{"frameId": d.frame}, &tree); err != nil {
 		return nil, err
 	}
-	return newFrameTree(tree.Nodes, func(node int) string {
+	read := newFrameTree(tree.Nodes, func(node int) string {
 		return refs.name(element{session: d.session, frame: d.frame, loader: d.loader, node: node})
-	}), nil
+	})
+	read.filled = func(node int) bool { return b.filled.Contain(secretfill.Element{Loader: d.loader, Node: node}) }
+	return read, nil
 }
 
 // owner returns the node of the element that contains a frame, in the session of its parent.

@@ -52,11 +52,12 @@ type frameTree struct {
 	nodes  map[string]axNode
 	root   string
 	ref    func(backendID int) string // assigns a reference
+	filled func(backendID int) bool   // reports whether a field was filled with a secret
 	inside map[int]*frameTree         // the documents of its frames, by the node of their owner
 }
 
 func newFrameTree(nodes []axNode, ref func(int) string) *frameTree {
-	t := &frameTree{nodes: map[string]axNode{}, ref: ref, inside: map[int]*frameTree{}}
+	t := &frameTree{nodes: map[string]axNode{}, ref: ref, filled: func(int) bool { return false }, inside: map[int]*frameTree{}}
 	for i, n := range nodes {
 		if i == 0 {
 			t.root = n.NodeID
@@ -120,6 +121,8 @@ func (t *frameTree) lines(id string, inName string) []line {
 	}
 	role, name := n.Role.text(), n.Name.text()
 	switch {
+	case t.filled(n.BackendDOMNodeID) && (n.Ignored || isTransparent(role)):
+		return nil
 	case n.Ignored:
 		return t.children(n, inName)
 	case isHidden(role):
@@ -136,6 +139,8 @@ func (t *frameTree) lines(id string, inName string) []line {
 	switch inside := t.inside[n.BackendDOMNodeID]; {
 	case inside != nil:
 		entry.below = inside.lines(inside.root, "")
+	case t.filled(n.BackendDOMNodeID):
+		entry.value = filledValue
 	case !isField(role):
 		entry.below = t.children(n, name)
 	}
