@@ -40,7 +40,7 @@ func TestMCP_AgentFillsForm(t *testing.T) {
 	runScript(t, "mcp", map[string]any{
 		"endpoint": env.worker.url + "/mcp", "key": env.key, "profileId": profile, "url": serveForm(t),
 	}, &result)
-	if len(result.Tools) != 30 {
+	if len(result.Tools) != 31 {
 		t.Errorf("%d tools: %v", len(result.Tools), result.Tools)
 	}
 	for _, check := range []struct{ got, want string }{
