@@ -65,7 +65,7 @@ func TestSecrets_SignInLeavesNoTrace(t *testing.T) {
 	ended := env.worker.killSession(t, session.Id)
 	traces["the session"] = fmt.Sprintf("%+v", ended)
 	traces["the recording"] = env.recordedEvents(t, session)
-	used, err := env.dashboard.ListAuditEventsWithResponse(t.Context(), env.org, nil)
+	used, err := env.dashboard.ListAuditEventsWithResponse(t.Context(), nil)
 	requireAnswer(t, err, used, http.StatusOK)
 	if count := strings.Count(string(used.Body), `"secret.used"`); count != 6 {
 		t.Errorf("%d uses are in the audit log: %s", count, used.Body)

@@ -89,6 +89,57 @@ func TestBrowserStream_SendsAnswersBetweenMessages(t *testing.T) {
 	}
 }
 
+func TestBrowserStream_HidesAnswers(t *testing.T) {
+	var stream []byte
+	var want []string
+	for i := range 40 {
+		message := fmt.Sprintf("%d", i) + strings.Repeat("x", rand.IntN(400))
+		switch i % 4 {
+		case 0:
+			message = "hidden " + message
+		case 1:
+			stream = append(stream, wsframe.FromServer(wsframe.Ping, []byte("!"))...)
+		}
+		if i == 20 { // too long to be an answer
+			message += strings.Repeat("y", maxAnswer)
+		}
+		if !strings.HasPrefix(message, "hidden") || i == 20 {
+			want = append(want, message)
+		}
+		stream = append(stream, wsframe.FromServer(wsframe.Text, []byte(message))...)
+	}
+	for _, chunk := range []int{1, 2, 5, 64, 1000, 1 << 20} {
+		conn := &written{}
+		out := &browserStream{conn: conn}
+		out.frames.awaited = func() bool { return true }
+		out.frames.observe = func(message []byte) bool { return bytes.HasPrefix(message, []byte("hidden")) }
+		sent := 0
+		for rest := stream; len(rest) > 0; {
+			n := min(chunk, len(rest))
+			if err := out.forward(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			if rest = rest[n:]; rand.IntN(4) == 0 && sent < 1000 {
+				sent++
+				if err := out.Send([]byte("answer")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		answers, others := 0, []string{}
+		for _, message := range readMessages(t, conn.Bytes()) {
+			if message == "answer" {
+				answers++
+			} else {
+				others = append(others, message)
+			}
+		}
+		if answers != sent || strings.Join(others, ",") != strings.Join(want, ",") {
+			t.Errorf("reads of %d: got %d of %d answers and %d of %d messages", chunk, answers, sent, len(others), len(want))
+		}
+	}
+}
+
 func headerLength(n int) int {
 	if n < 126 {
 		return 2
