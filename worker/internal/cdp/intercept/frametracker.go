@@ -61,7 +61,7 @@ func (t *frameTracker) step(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// isUndecided reports whether it is open if the client may get the current message.
+// isUndecided reports whether the current message may still have to be hidden.
 func (t *frameTracker) isUndecided() bool { return t.inHeader || t.collecting }
 
 // readHeader reads as much of a header as there is and returns the number of bytes
