@@ -309,6 +309,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/fill": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fill an input with a secret
+         * @description Fills an input of a page with a field of a secret of the organization that the session is charged to. The value is in
+         *     no response. Over CDP, `Svc.fillSecret` with the same fields does the same in the page of its session.
+         *
+         *     The cloud decides by the origin of the document, which the browser process names, and by the profile. The
+         *     document cannot change between that check and the fill: then nothing is filled, and the response is 409, as for an
+         *     input that does not exist or cannot be filled. A password is filled only into a password input, a user name only
+         *     into a text input, a code into either. The characters of the input are shown as discs.
+         *
+         *     `selector` is looked up in the document of the target, not in its frames. `backendNodeId` can be in a frame. A frame
+         *     of another site is a target of its own (`/json/list`).
+         */
+        post: operations["fillSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/handover": {
         parameters: {
             query?: {
@@ -1387,6 +1422,7 @@ export interface paths {
          *     | `snapshot` | Returns the accessibility tree of the page and its frames as text, with references such as `e12` |
          *     | `click`, `type`, `select_option`, `hover`, `drag` | Act on an element by its reference in the latest snapshot |
          *     | `fill_form` | Fills several fields; changes nothing if a reference is not valid |
+         *     | `fill_secret` | Fills a field with a secret, as `POST /browsers/{launchId}/fill` does. Snapshots show no value of the field |
          *     | `click_at`, `drag_at` | Act at a position of the latest screenshot, for example on a canvas |
          *     | `press_key` | Presses a key, with modifiers if needed: `Control+A` |
          *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
@@ -2840,6 +2876,44 @@ export interface components {
         FileContent: string;
         /** @description The id of a file. That of a download is its `guid` in CDP. */
         FileId: string;
+        /**
+         * @description The field of the secret. `totp` is the code of the current period.
+         * @enum {string}
+         */
+        FillField: "username" | "password" | "totp";
+        /** @description The secret, and the input to fill. `selector` or `backendNodeId` is required. */
+        FillRequest: {
+            /**
+             * Format: int32
+             * @description The node of CDP.
+             */
+            backendNodeId?: number;
+            field: components["schemas"]["FillField"];
+            /**
+             * @description The id or the name of the secret.
+             * @example shop-login
+             */
+            secret: string;
+            /** @description A CSS selector; its first match is filled. */
+            selector?: string;
+            targetId?: components["schemas"]["DevtoolsId"];
+        };
+        /** @description A success with the input that was filled. */
+        FillResponse: {
+            data: components["schemas"]["Filled"];
+            success: components["schemas"]["True"];
+        };
+        /** @description The input that was filled. */
+        Filled: {
+            field: components["schemas"]["FillField"];
+            /**
+             * @description The origin of the document.
+             * @example https://accounts.example.com
+             */
+            origin: string;
+            secretId: components["schemas"]["Uuid"];
+            targetId: components["schemas"]["DevtoolsId"];
+        };
         /**
          * @description A flag; null uses the default.
          * @example false
@@ -5878,6 +5952,197 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                     /** @example unknown browser */
                     "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    fillSecret: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "field": "password",
+                 *       "secret": "shop-login",
+                 *       "selector": "input[type=password]"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FillRequest"];
+            };
+        };
+        responses: {
+            /** @description The input is filled. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "field": "password",
+                     *         "origin": "https://accounts.example.com",
+                     *         "secretId": "019a5f3e-e000-7abc-8def-0123456789ab",
+                     *         "targetId": "5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FillResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description The cloud refuses the organization key that the session is charged to. */
+            401: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHENTICATION_ERROR",
+                     *         "message": "The organization key is not valid."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description The secret may not be used in this document or by this session, as the detail says. */
+            403: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "AUTHORIZATION_ERROR",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "field": "origin",
+                     *             "message": "the document has none: it is in a sandbox, or is a data: or blank document, or a file"
+                     *           }
+                     *         ],
+                     *         "message": "Secrets are filled only into documents of http and https origins."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            /** @description There is no such browser, or the token is missing or wrong (text); or there is no such secret or target (JSON). */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "No such secret."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description The page has no such input, the input cannot be filled, or the page or the session has changed. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "details": [
+                     *           {
+                     *             "code": "CUSTOM",
+                     *             "field": "selector",
+                     *             "message": "is disabled or read-only"
+                     *           }
+                     *         ],
+                     *         "message": "This field cannot be filled with the password of a secret."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description The browser returned an invalid answer. */
+            502: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "EXTERNAL_SERVICE_ERROR",
+                     *         "message": "The browser returned an invalid answer."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            503: components["responses"]["ServiceUnavailable"];
+            /** @description The browser did not answer in time. */
+            504: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "EXTERNAL_SERVICE_ERROR",
+                     *         "message": "The browser did not answer in time."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
             default: components["responses"]["Failure"];

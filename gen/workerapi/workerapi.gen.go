@@ -221,6 +221,27 @@ func (e ExpiresReason) Valid() bool {
 	}
 }
 
+// Defines values for FillField.
+const (
+	Password FillField = "password"
+	Totp     FillField = "totp"
+	Username FillField = "username"
+)
+
+// Valid indicates whether the value is a known member of the FillField enum.
+func (e FillField) Valid() bool {
+	switch e {
+	case Password:
+		return true
+	case Totp:
+		return true
+	case Username:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HandoverStatus.
 const (
 	HandoverStatusCanceled HandoverStatus = "canceled"
@@ -1641,6 +1662,57 @@ type FileContent = openapi_types.File
 
 // FileId The id of a file. That of a download is its `guid` in CDP.
 type FileId = string
+
+// FillField The field of the secret. `totp` is the code of the current period.
+type FillField string
+
+// FillRequest The secret, and the input to fill. `selector` or `backendNodeId` is required.
+type FillRequest struct {
+	// BackendNodeId The node of CDP.
+	BackendNodeId *int32 `json:"backendNodeId,omitempty"`
+
+	// Field The field of the secret. `totp` is the code of the current period.
+	Field FillField `json:"field"`
+
+	// Secret The id or the name of the secret.
+	//
+	// Example: shop-login
+	Secret string `json:"secret"`
+
+	// Selector A CSS selector; its first match is filled.
+	Selector *string `json:"selector,omitempty"`
+
+	// TargetId A target id of Chromium.
+	TargetId *DevtoolsId `json:"targetId,omitempty"`
+}
+
+// FillResponse A success with the input that was filled.
+type FillResponse struct {
+	// Data The input that was filled.
+	Data Filled `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// Filled The input that was filled.
+type Filled struct {
+	// Field The field of the secret. `totp` is the code of the current period.
+	Field FillField `json:"field"`
+
+	// Origin The origin of the document.
+	//
+	// Example: https://accounts.example.com
+	Origin string `json:"origin"`
+
+	// SecretId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	SecretId externalRef0.Uuid `json:"secretId"`
+
+	// TargetId A target id of Chromium.
+	TargetId DevtoolsId `json:"targetId"`
+}
 
 // FleetCapacity The capacity of the machine.
 type FleetCapacity struct {
