@@ -36,14 +36,22 @@ type guard struct {
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
 
+	notices chan struct{} // has an element for each page about a rule that is written
+
 	mu     sync.Mutex
 	closed bool
 	work   sync.WaitGroup
 }
 
+func newGuard(conn *cdp.Conn, log *slog.Logger, end func()) *guard {
+	return &guard{conn: conn, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices)}
+}
+
 // pausedRequest is Fetch.requestPaused.
 type pausedRequest struct {
 	RequestID    string `json:"requestId"`
+	NetworkID    string `json:"networkId"` // of a document: its loader
+	FrameID      string `json:"frameId"`
 	ResourceType string `json:"resourceType"`
 	Request      struct {
 		URL    string `json:"url"`
@@ -124,14 +132,28 @@ func (g *guard) answer(event cdp.Event) {
 		return
 	}
 	method, params := "Fetch.continueRequest", object{"requestId": r.RequestID}
-	if v := g.decide(r); v.Denied {
+	v := g.decide(r)
+	if v.Denied {
 		g.log.Debug("request denied by rule", "host", hostOf(r.Request.URL), "type", r.ResourceType, "level", v.Level, "rule", v.Rule)
 		g.countDenied(r.Request.URL, v)
 		method, params["errorReason"] = "Fetch.failRequest", "BlockedByClient"
 	}
 	reply, err := g.conn.Send(context.Background(), "", method, params) // ends with the connection
-	if err == nil {
-		reply.Discard()
+	if err != nil {
+		return
+	}
+	reply.Discard()
+	if v.Denied && r.ResourceType == "Document" {
+		g.begin(func() { g.explain(r, v) })
+	}
+}
+
+// begin does work that wait waits for.
+func (g *guard) begin(work func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.work.Go(work)
 	}
 }
 
@@ -206,11 +228,7 @@ func (g *guard) inspect(target targetState) {
 	}
 	g.log.Info("page denied by rule", "level", v.Level, "rule", v.Rule)
 	g.countDenied(target.URL, v)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.work.Go(func() { g.blank(target.TargetID) })
-	}
+	g.begin(func() { g.blank(target.TargetID) })
 }
 
 // blank replaces the document of a tab by a blank one, or closes the tab.

@@ -24,7 +24,8 @@ func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
 	}
 	conn := cdp.New(fromBrowser, toBrowser)
 	ended := make(chan struct{})
-	g := &guard{conn: conn, log: slog.New(slog.NewTextHandler(t.Output(), nil)), end: func() { close(ended) }, queue: 1}
+	g := newGuard(conn, slog.New(slog.NewTextHandler(t.Output(), nil)), func() { close(ended) })
+	g.queue = 1
 	defer func() {
 		input.Close()
 		conn.Close()
