@@ -2,10 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
+
+	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
 )
+
+const questionTimeout = 20 * time.Second
 
 // handoverSetups are the setups of the operations of handovers. Each operation ends
 // without an open handover.
@@ -22,7 +30,47 @@ func (p *exampleRunner) handoverSetups() map[string]func(context.Context) (examp
 			return exampleSetup{after: p.cancelHandover}, err
 		},
 		"getHandover": open, "cancelHandover": open, "completeHandover": open,
+		"listHandoverQuestions": p.questionSetup, "answerHandoverQuestion": p.questionSetup,
 	}
+}
+
+// questionSetup is a setup with another browser, whose start page waits for a person. It ends after the example.
+func (p *exampleRunner) questionSetup(ctx context.Context) (exampleSetup, error) {
+	l, err := p.launchWith(ctx, workerapi.BrowserSettings{
+		StartUrls: &sharedapi.StartUrls{"http://bank.example/"},
+		Network:   &sharedapi.NetworkRulesOrNull{Navigate: &sharedapi.NavigationFilter{Ask: &sharedapi.WebPatterns{"bank.example"}}},
+	})
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	s := exampleSetup{path: map[string]string{"launchId": l.id}, header: map[string]string{"X-Svc-Token": l.token}, after: p.endOthers}
+	for end := time.Now().Add(questionTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var listed workerapi.HandoverQuestionListResponse
+		if err := p.listQuestions(ctx, l, &listed); err != nil {
+			return exampleSetup{}, err
+		}
+		if items := listed.Data.Items; len(items) > 0 {
+			s.path["questionId"] = items[0].Id.String()
+			return s, nil
+		}
+	}
+	return exampleSetup{}, errors.New("no document waits for a person")
+}
+
+func (p *exampleRunner) listQuestions(ctx context.Context, l *launched, listed any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.workerURL+"/browsers/"+l.id+"/handover/questions", nil)
+	if err != nil {
+		return err
+	}
+	response, err := withHeader("X-Svc-Token", l.token).Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("list questions: %s", response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(listed)
 }
 
 // cancelHandover cancels the handover of the launch if one is open.

@@ -23,12 +23,17 @@ type launched struct{ id, session, token, guid, target string }
 
 // newLaunch launches the seeded profile.
 func (p *exampleRunner) newLaunch(ctx context.Context, headless bool) (*launched, error) {
+	return p.launchWith(ctx, workerapi.BrowserSettings{Headless: &headless})
+}
+
+// launchWith launches the seeded profile with settings.
+func (p *exampleRunner) launchWith(ctx context.Context, settings workerapi.BrowserSettings) (*launched, error) {
 	worker, err := p.worker(p.seed.WorkerKey)
 	if err != nil {
 		return nil, err
 	}
 	response, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
-		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{Headless: &headless},
+		ProfileId: &p.seed.ProfileID, Browser: &settings,
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("launch a browser: %w", err)

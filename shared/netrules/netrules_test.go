@@ -69,8 +69,8 @@ func TestPolicy_LevelsNarrow(t *testing.T) {
 	p := newPolicy(t, organization, Level{"profile", nil}, launch)
 	for address, want := range map[string]Verdict{
 		"https://www.example.com/":   {},
-		"https://evil.test/":         {true, "organization", "navigate.allow"},
-		"https://admin.example.com/": {true, "launch", "navigate.deny: admin.example.com"},
+		"https://evil.test/":         {Denied: true, Level: "organization", Rule: "navigate.allow"},
+		"https://admin.example.com/": {Denied: true, Level: "launch", Rule: "navigate.deny: admin.example.com"},
 	} {
 		if v := p.Navigate(address); v != want {
 			t.Errorf("%s: %v, want %v", address, v, want)
@@ -106,7 +106,7 @@ func TestConnect_MatchesHostsAndAddresses(t *testing.T) {
 func TestRequest_RefusesMethodsAndTypes(t *testing.T) {
 	p := newPolicy(t, Level{"profile", &Rules{Methods: &Methods{ReadOnly: true}, Block: []string{"image"}}})
 	for method, want := range map[string]Verdict{
-		"GET": {}, "HEAD": {}, "OPTIONS": {}, "POST": {true, "profile", "methods.readOnly"}, "get": {true, "profile", "methods.readOnly"}, "PATCH": {true, "profile", "methods.readOnly"},
+		"GET": {}, "HEAD": {}, "OPTIONS": {}, "POST": {Denied: true, Level: "profile", Rule: "methods.readOnly"}, "get": {Denied: true, Level: "profile", Rule: "methods.readOnly"}, "PATCH": {Denied: true, Level: "profile", Rule: "methods.readOnly"},
 	} {
 		if v := p.Request(method, "document"); v != want {
 			t.Errorf("%s: %v", method, v)
@@ -132,5 +132,34 @@ func TestCheck_NamesEachInvalidPattern(t *testing.T) {
 	}
 	if _, err := NewPolicy(Level{"launch", r}); err == nil {
 		t.Error("invalid patterns make a policy")
+	}
+}
+
+func TestNavigate_Asks(t *testing.T) {
+	organization := Level{"organization", &Rules{Navigate: &Filter{Ask: []string{"*.bank.test"}, Deny: []string{"evil.bank.test"}}}}
+	launch := Level{"launch", &Rules{Navigate: &Filter{Allow: []string{"*.test"}, Ask: []string{"https://pay.test/orders*", "other.example"}, Deny: []string{"admin.bank.test"}}}}
+	p := newPolicy(t, organization, launch)
+	for address, want := range map[string]Verdict{
+		"https://www.test/":           {},
+		"https://pay.test/":           {},
+		"https://pay.test/orders/1":   {Denied: true, Ask: true, Level: "launch", Rule: "navigate.ask: https://pay.test/orders*"},
+		"https://other.example/":      {Denied: true, Ask: true, Level: "launch", Rule: "navigate.ask: other.example"},
+		"https://www.bank.test/":      {Denied: true, Ask: true, Level: "organization", Rule: "navigate.ask: *.bank.test"},
+		"https://evil.bank.test/":     {Denied: true, Level: "organization", Rule: "navigate.deny: evil.bank.test"},
+		"https://admin.bank.test/":    {Denied: true, Level: "launch", Rule: "navigate.deny: admin.bank.test"},
+		"https://www.example/":        {Denied: true, Level: "launch", Rule: "navigate.allow"},
+		"data:text/html,bank.test":    {Denied: true, Level: "organization", Rule: "navigate.allow"},
+		"view-source:https://a.test/": {Denied: true, Level: "organization", Rule: "navigate.allow"},
+	} {
+		if v := p.Navigate(address); v != want {
+			t.Errorf("%s: %+v, want %+v", address, v, want)
+		}
+	}
+	if !p.FiltersPaths() {
+		t.Error("a service worker of an allowed document could answer for the person")
+	}
+	details := (&Rules{Navigate: &Filter{Ask: []string{"ok.test", "data:", "a b"}}}).Check("network.")
+	if len(details) != 2 || details[0].Field != "network.navigate.ask[1]" {
+		t.Errorf("details: %+v", details)
 	}
 }

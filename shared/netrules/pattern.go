@@ -16,6 +16,8 @@ import (
 var (
 	errURLPattern = errors.New("must be a host (example.com, *.example.com), an address or network, or a URL of http or https, " +
 		"in which * in the path stands for any characters; or a scheme with its colon (data:)")
+	errWebPattern = errors.New("must be a host (example.com, *.example.com), an address or network, or a URL of http or https: " +
+		"other documents are shown without a request that could wait for a person")
 	errHostPattern = errors.New("must be a host (example.com, *.example.com), an address or a network, with an optional port")
 
 	hostName   = lazy.Regexp(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)
@@ -72,6 +74,15 @@ func parseURLPattern(text string) (pattern, error) {
 		}
 	}
 	return p, nil
+}
+
+// parseWebPattern parses a pattern of navigations that are requested from a server.
+func parseWebPattern(text string) (pattern, error) {
+	p, err := parseURLPattern(text)
+	if err == nil && p.schemeOnly {
+		return pattern{}, errWebPattern
+	}
+	return p, err
 }
 
 // pathPattern compiles a path with an optional query, in which * stands for any characters.

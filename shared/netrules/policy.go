@@ -15,6 +15,7 @@ type Level struct {
 // Verdict is what a Policy decides. The zero value allows.
 type Verdict struct {
 	Denied bool
+	Ask    bool   // denied unless a person allows it
 	Level  string // the level whose rule denies
 	Rule   string // the rule, for example navigate.deny: *.example.com
 }
@@ -33,9 +34,9 @@ type compiled struct {
 }
 
 type filter struct {
-	field       string
-	everything  bool // there is no list of what is allowed
-	allow, deny []pattern
+	field            string
+	everything       bool // there is no list of what is allowed
+	allow, ask, deny []pattern
 }
 
 // NewPolicy returns the policy of these levels. It returns nil if no level has rules, and
@@ -84,11 +85,18 @@ func compile(field string, f *Filter, parse func(string) (pattern, error)) (*fil
 	if c.deny, err = parseAll(f.Deny); err != nil {
 		return nil, err
 	}
+	if field == "navigate" {
+		parse = parseWebPattern
+	}
+	if c.ask, err = parseAll(f.Ask); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-// decide returns the verdict of the first level whose filter denies what matches describes.
-func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) bool, open bool) Verdict {
+// decide returns the verdict of the first level whose filter denies what matches describes,
+// or else of the first one that asks.
+func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) bool, open bool) (asks Verdict) {
 	if p == nil {
 		return Verdict{}
 	}
@@ -98,17 +106,34 @@ func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) b
 		if f == nil {
 			continue
 		}
-		for j := range f.deny {
-			if matches(&f.deny[j]) {
-				return Verdict{Denied: true, Level: level.name, Rule: f.field + ".deny: " + f.deny[j].text}
-			}
+		v := f.decide(matches, open)
+		v.Level = level.name
+		if v.Denied && !v.Ask {
+			return v
 		}
-		allowed := f.everything && open || slices.ContainsFunc(f.allow, func(allow pattern) bool { return matches(&allow) })
-		if !allowed {
-			return Verdict{Denied: true, Level: level.name, Rule: f.field + ".allow"}
+		if v.Ask && !asks.Ask {
+			asks = v
 		}
 	}
-	return Verdict{}
+	return asks
+}
+
+// decide returns the verdict without its level.
+func (f *filter) decide(matches func(*pattern) bool, open bool) Verdict {
+	for i := range f.deny {
+		if matches(&f.deny[i]) {
+			return Verdict{Denied: true, Rule: f.field + ".deny: " + f.deny[i].text}
+		}
+	}
+	for i := range f.ask {
+		if matches(&f.ask[i]) {
+			return Verdict{Denied: true, Ask: true, Rule: f.field + ".ask: " + f.ask[i].text}
+		}
+	}
+	if f.everything && open || slices.ContainsFunc(f.allow, func(allow pattern) bool { return matches(&allow) }) {
+		return Verdict{}
+	}
+	return Verdict{Denied: true, Rule: f.field + ".allow"}
 }
 
 // Navigate decides about a document of this URL, as Chromium spells URLs. Schemes other
@@ -189,12 +214,12 @@ func (p *Policy) FiltersNavigation() bool {
 	return p.has(func(r *Rules) bool { return r.Navigate != nil })
 }
 
-// FiltersPaths reports whether Navigate can decide differently about two documents of one
-// origin.
+// FiltersPaths reports whether Navigate, or a person, can decide differently about two
+// documents of one origin.
 func (p *Policy) FiltersPaths() bool {
 	hasPath := func(p pattern) bool { return p.path != nil }
 	return p != nil && slices.ContainsFunc(p.levels, func(c compiled) bool {
-		return c.navigate != nil && (slices.ContainsFunc(c.navigate.allow, hasPath) || slices.ContainsFunc(c.navigate.deny, hasPath))
+		return c.navigate != nil && (len(c.navigate.ask) > 0 || slices.ContainsFunc(slices.Concat(c.navigate.allow, c.navigate.deny), hasPath))
 	})
 }
 

@@ -23,9 +23,10 @@ type Rules struct {
 	MaxRequestsPerMinute *int32   `json:"maxRequestsPerMinute,omitempty"` // of all pages and workers together
 }
 
-// Filter allows and denies by patterns. Deny takes precedence.
+// Filter allows and denies by patterns. Deny takes precedence over ask, and ask over allow.
 type Filter struct {
 	Allow []string `json:"allow,omitzero"` // nil: everything; empty: nothing
+	Ask   []string `json:"ask,omitempty"`  // a person decides; only of documents that are requested from a server
 	Deny  []string `json:"deny,omitempty"`
 }
 
@@ -68,6 +69,7 @@ func (r *Rules) Check(prefix string) (details []fault.Detail) {
 	}
 	if r.Navigate != nil {
 		check("navigate.allow", r.Navigate.Allow, parseURLPattern)
+		check("navigate.ask", r.Navigate.Ask, parseWebPattern)
 		check("navigate.deny", r.Navigate.Deny, parseURLPattern)
 	}
 	if r.Connect != nil {

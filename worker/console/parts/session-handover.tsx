@@ -5,9 +5,13 @@ import { nameOf } from "./session-actions";
 
 type Session = Schema<"BrowserSession">;
 
+/** What a person is to do: as the client wrote it, or the documents that a rule asks about. */
+const reasonOf = ({ handover, questions }: Session) =>
+  handover?.reason ?? questions?.map(({ url }) => `${texts.asksFor} ${url}`).join("\n");
+
 /** Marks a session that waits for a person. */
 export function HandoverBadge({ session }: { session: Session }) {
-  if (!session.handover) return null;
+  if (!reasonOf(session)) return null;
   return (
     <Badge tone="wait" dot>
       {texts.needsPerson}
@@ -15,25 +19,27 @@ export function HandoverBadge({ session }: { session: Session }) {
   );
 }
 
-/** What a person is to do, as the client wrote it. */
+/** Shows what a person is to do. */
 export function HandoverReason({ session }: { session: Session }) {
-  if (!session.handover) return null;
+  const reason = reasonOf(session);
+  if (!reason) return null;
   return (
     <p class="small handover-reason" dir="auto">
-      {session.handover.reason}
+      {reason}
     </p>
   );
 }
 
 /** Asks for a person, with the reason and the way to the live view. */
 export function HandoverNotice({ session, onOpen }: { session: Session; onOpen: () => void }) {
-  if (!session.handover) return null;
+  const until = session.handover?.until ?? session.questions?.[0]?.until;
+  if (!until) return null;
   return (
     <Notice tone="wait" title={texts.needsPerson}>
       <div class="stack tight">
         <HandoverReason session={session} />
         <p class="faint small">
-          {texts.timesOut} <Time at={session.handover.until} />
+          {texts.timesOut} <Time at={until} />
         </p>
         <div class="row">
           <Button

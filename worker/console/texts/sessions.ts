@@ -124,6 +124,7 @@ export const texts = {
   started: "Started",
   ran: "Ran for",
   needsPerson: "Needs a person",
+  asksFor: "May the browser open",
   help: "Open the live view",
   timesOut: "Times out",
   endsIn: (seconds: number, reason: ExpiresReason) => `Ends in ${seconds} s: ${expiresReasons[reason]}`,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/cdp"
+	"github.com/browser-svc/svc/worker/internal/cdp/handover"
 )
 
 const (
@@ -33,6 +34,8 @@ type guard struct {
 	queue int                                   // unread events
 	count func(host string, v netrules.Verdict) // of a denied request; nil: not counted
 
+	handovers *handover.Handovers // asks persons
+
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
 
@@ -43,8 +46,8 @@ type guard struct {
 	work   sync.WaitGroup
 }
 
-func newGuard(conn *cdp.Conn, log *slog.Logger, end func()) *guard {
-	return &guard{conn: conn, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices)}
+func newGuard(conn *cdp.Conn, handovers *handover.Handovers, log *slog.Logger, end func()) *guard {
+	return &guard{conn: conn, handovers: handovers, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices)}
 }
 
 // pausedRequest is Fetch.requestPaused.
@@ -131,8 +134,16 @@ func (g *guard) answer(event cdp.Event) {
 		g.end()
 		return
 	}
+	if v := g.decide(r); v.Ask {
+		g.ask(r, v)
+	} else {
+		g.resolve(r, v)
+	}
+}
+
+// resolve continues or fails a paused request.
+func (g *guard) resolve(r pausedRequest, v netrules.Verdict) {
 	method, params := "Fetch.continueRequest", object{"requestId": r.RequestID}
-	v := g.decide(r)
 	if v.Denied {
 		g.log.Debug("request denied by rule", "host", hostOf(r.Request.URL), "type", r.ResourceType, "level", v.Level, "rule", v.Rule)
 		g.countDenied(r.Request.URL, v)
@@ -148,13 +159,14 @@ func (g *guard) answer(event cdp.Event) {
 	}
 }
 
-// begin does work that wait waits for.
-func (g *guard) begin(work func()) {
+// begin does work that wait waits for. It reports false after wait.
+func (g *guard) begin(work func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
 		g.work.Go(work)
 	}
+	return !g.closed
 }
 
 func (g *guard) countDenied(address string, v netrules.Verdict) {
@@ -184,26 +196,29 @@ func (g *guard) policy() *netrules.Policy {
 // decide returns the verdict about a request.
 func (g *guard) decide(r pausedRequest) netrules.Verdict {
 	rules := g.policy()
+	var asks netrules.Verdict
 	if r.ResourceType == "Document" {
-		if v := rules.Navigate(r.Request.URL); v.Denied {
+		v := rules.Navigate(r.Request.URL)
+		if v.Denied && !v.Ask {
 			return v
 		}
+		asks = v
 	}
 	if v := rules.Request(r.Request.Method, strings.ToLower(r.ResourceType)); v.Denied {
 		return v
 	}
 	if !rules.FiltersRequests() {
-		return netrules.Verdict{}
+		return asks
 	}
 	now := time.Now()
 	for len(g.recent) > 0 && now.Sub(g.recent[0]) >= time.Minute {
 		g.recent = g.recent[1:]
 	}
-	v := rules.Rate(len(g.recent))
-	if !v.Denied {
-		g.recent = append(g.recent, now)
+	if v := rules.Rate(len(g.recent)); v.Denied {
+		return v
 	}
-	return v
+	g.recent = append(g.recent, now)
+	return asks
 }
 
 // targetState is the part of Target.TargetInfo that the guard reads.

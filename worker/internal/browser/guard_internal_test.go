@@ -24,7 +24,7 @@ func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
 	}
 	conn := cdp.New(fromBrowser, toBrowser)
 	ended := make(chan struct{})
-	g := newGuard(conn, slog.New(slog.NewTextHandler(t.Output(), nil)), func() { close(ended) })
+	g := newGuard(conn, nil, slog.New(slog.NewTextHandler(t.Output(), nil)), func() { close(ended) })
 	g.queue = 1
 	defer func() {
 		input.Close()

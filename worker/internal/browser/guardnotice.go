@@ -79,7 +79,7 @@ func (p noticePage) write(ctx context.Context, changes *cdp.Subscription, texts 
 		return err
 	}
 	// The context is of this document or of an earlier one, and then it does not exist any more.
-	if shown, err := p.isShown(ctx); err != nil || !shown {
+	if ready, err := p.isShown(ctx); err != nil || !ready {
 		return errors.Join(err, errors.New("another document is shown"))
 	}
 	arguments := make([]object, 0, len(texts))
@@ -94,7 +94,7 @@ func (p noticePage) write(ctx context.Context, changes *cdp.Subscription, texts 
 // await waits until the page is shown.
 func (p noticePage) await(ctx context.Context, changes *cdp.Subscription) error {
 	for {
-		if shown, err := p.isShown(ctx); err != nil || shown {
+		if ready, err := p.isShown(ctx); err != nil || ready {
 			return err
 		}
 		for changed := false; !changed; {

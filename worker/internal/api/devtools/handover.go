@@ -24,6 +24,8 @@ func (s *Service) handoverRoutes() []access.Route {
 		{Path: "/handover", Method: http.MethodGet, Handle: s.getHandover},
 		{Path: "/handover", Method: http.MethodDelete, Handle: s.cancelHandover},
 		{Path: "/handover/done", Method: http.MethodPost, Handle: s.completeHandover},
+		{Path: "/handover/questions", Method: http.MethodGet, Handle: s.listQuestions},
+		{Path: "/handover/questions/:questionId", Method: http.MethodPost, Handle: s.answerQuestion},
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Server) sessionToAPI(source session.Session) (workerapi.BrowserSession,
 		return workerapi.BrowserSession{}, err
 	}
 	if running, ok := s.Launches.Running(source.LaunchID); ok {
-		data.Handover, data.Frozen = openHandover(running), &running.Frozen
+		data.Handover, data.Questions, data.Frozen = openHandover(running), openQuestions(running), &running.Frozen
 		lifetime := lifetimeToAPI(source.LaunchID, running.Lifetime)
 		data.ExpiresAt, data.ExpiresReason, data.IdleTimeoutSeconds = lifetime.ExpiresAt, lifetime.ExpiresReason, lifetime.IdleTimeoutSeconds
 		data.MaxDurationSeconds, data.ConnectTimeoutSeconds = lifetime.MaxDurationSeconds, lifetime.ConnectTimeoutSeconds
@@ -115,6 +115,18 @@ func openHandover(running launch.Running) *workerapi.OpenHandover {
 		return nil
 	}
 	return &workerapi.OpenHandover{Reason: open.Reason, Since: open.Since, Until: open.Until}
+}
+
+// openQuestions returns the documents that wait for a person; nil if there are none.
+func openQuestions(running launch.Running) *[]workerapi.HandoverQuestion {
+	var items []workerapi.HandoverQuestion
+	for _, q := range running.Handovers.Questions() {
+		items = append(items, workerapi.HandoverQuestion{Id: q.ID, Url: q.URL, Origin: q.Origin, Rule: q.Rule, Since: q.Since, Until: q.Until})
+	}
+	if items == nil {
+		return nil
+	}
+	return &items
 }
 
 func chosenBundle(bundle session.Bundle) *workerapi.ChosenBundle {

@@ -27,8 +27,18 @@ func wantsEvents(values []string) (bool, error) {
 
 // event is a text message: the state of the browser.
 type event struct {
-	Handover *openHandover `json:"handover"`
-	Expiry   *expiry       `json:"expiry"`
+	Handover  *openHandover `json:"handover"`
+	Questions []question    `json:"questions"`
+	Expiry    *expiry       `json:"expiry"`
+}
+
+// question is a document that waits for a person.
+type question struct {
+	ID          string  `json:"id"`
+	URL         string  `json:"url"`
+	Origin      string  `json:"origin"`
+	Rule        string  `json:"rule"`
+	SecondsLeft float64 `json:"secondsLeft"`
 }
 
 // openHandover is a handover to a person that is open.
@@ -58,7 +68,7 @@ func (s *Service) sendEvents(ctx context.Context, conn *ws.Conn, v access.Author
 	for {
 		last, changed := v.Calls.Handovers().Last()
 		end := endingSoon(v)
-		message, err := json.Marshal(event{open(last), newExpiry(end)})
+		message, err := json.Marshal(event{open(last), questions(v.Calls.Handovers()), newExpiry(end)})
 		if err != nil {
 			s.Logger.Error("failed to encode an event of a live view", "launchId", v.LaunchID, "error", err)
 			return
@@ -109,4 +119,13 @@ func open(last *handover.Handover) *openHandover {
 		return nil
 	}
 	return &openHandover{last.Reason, last.Since, last.Until, max(time.Until(last.Until).Seconds(), 0)}
+}
+
+// questions returns the open questions.
+func questions(h *handover.Handovers) []question {
+	list := []question{}
+	for _, q := range h.Questions() {
+		list = append(list, question{q.ID.String(), q.URL, q.Origin, q.Rule, max(time.Until(q.Until).Seconds(), 0)})
+	}
+	return list
 }

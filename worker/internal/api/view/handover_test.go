@@ -85,6 +85,70 @@ func TestViewPage_AsksForPerson(t *testing.T) {
 	p.WaitFor("no banner", bannerShown, "false 1")
 }
 
+const (
+	question      = "document.getElementById('question')"
+	questionShown = question + ".checkVisibility() + ' ' + " + question + ".querySelectorAll('button:enabled').length"
+)
+
+// TestViewPage_AnswersQuestions checks the banner of a document that waits, in a page with control, and in one with a view ticket.
+func TestViewPage_AnswersQuestions(t *testing.T) {
+	s := newFixture(t, true, "")
+	h := s.watched.Calls().Handovers()
+	ask := func(frame, address string) *handover.Question {
+		t.Helper()
+		q, err := h.Ask(frame, address, "the rule navigate.ask: a.test of the launch", 10*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	watcher := openTab(t, s.viewerBrowser, s.path("/view?t="+s.token(t, ticket.View)))
+	p := openTab(t, s.viewerBrowser, s.path("/view?ct="+s.token(t, ticket.Control)))
+	p.WaitFor("in control", state, "Live, in control")
+	p.WaitFor("no banner", question+".checkVisibility()", "false")
+
+	text := "https://a.test/?<b>" + strings.Repeat("LongWord", 100)
+	first, second := ask("1", text), ask("2", "https://a.test/2")
+	watcher.WaitFor("a banner without buttons", questionShown, "true 0")
+	p.Call("Page.bringToFront", nil, nil)
+	p.WaitFor("three buttons", questionShown, "true 3")
+	p.WaitFor("the URL as text", "document.getElementById('question-url').textContent === "+quoted(t, first.URL)+" && !"+question+".querySelector('b')", "true")
+	p.WaitFor("the rule", "document.getElementById('question-rule').textContent", "https://a.test · the rule navigate.ask: a.test of the launch · 1 more")
+	p.WaitFor("the time left", "document.getElementById('question-left').textContent", "Refused in 10 min")
+	p.saveScreenshots("question")
+	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 360, "height": 780, "deviceScaleFactor": 1, "mobile": true}, nil)
+	p.WaitFor("no horizontal scrolling", "document.documentElement.scrollWidth <= innerWidth && "+question+".scrollWidth <= innerWidth", "true")
+	p.Call("Emulation.clearDeviceMetricsOverride", nil, nil)
+	p.Eval(question + ".querySelector('[value=refuse]').click()")
+	ended := func(q *handover.Question) bool {
+		select {
+		case <-q.Ended():
+			return true
+		default:
+			return false
+		}
+	}
+	testenv.Eventually(t, "the refusal", func() bool { return ended(first) })
+	if first.Allowed() {
+		t.Error("the refused document is allowed")
+	}
+	p.WaitFor("the next one", "document.getElementById('question-url').textContent", second.URL)
+	p.WaitFor("three buttons", questionShown, "true 3")
+	second.Withdraw()
+	p.WaitFor("no banner", question+".checkVisibility()", "false")
+	for value, address := range map[string]string{"once": "https://b.test/", "session": "https://c.test/"} {
+		q := ask("1", address)
+		p.WaitFor("its URL", "document.getElementById('question-url').textContent", address)
+		p.WaitFor("three buttons", questionShown, "true 3")
+		p.Eval(question + ".querySelector('[value=" + value + "]').click()")
+		testenv.Eventually(t, "the permission of "+address, q.Allowed)
+	}
+	if q := ask("1", "https://c.test/other"); !q.Allowed() {
+		t.Error("not allowed for the session")
+	}
+	p.saidNothing()
+}
+
 func quoted(t *testing.T, text string) string {
 	t.Helper()
 	raw, err := json.Marshal(text)
@@ -121,7 +185,7 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 			t.Errorf("%s: %v", query, err)
 		}
 	}
-	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
+	if got := read(asking, 10*time.Second); got != `{"handover":null,"questions":[],"expiry":null}` {
 		t.Errorf("got %s", got)
 	}
 	opened, err := calls.Handovers().Begin(handover.Request{Reason: "Look.", Timeout: time.Minute})
@@ -132,7 +196,13 @@ func TestStream_SendsEventsIfAsked(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	opened.Cancel()
-	if got := read(asking, 10*time.Second); got != `{"handover":null,"expiry":null}` {
+	if got := read(asking, 10*time.Second); got != `{"handover":null,"questions":[],"expiry":null}` {
+		t.Errorf("got %s", got)
+	}
+	if _, err := calls.Handovers().Ask("frame", "https://a.test/", "the rule", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(asking, 10*time.Second); !strings.Contains(got, `"url":"https://a.test/","origin":"https://a.test","rule":"the rule","secondsLeft":`) {
 		t.Errorf("got %s", got)
 	}
 	if !s.browser.Activity.Used() {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/shared/clock"
@@ -27,6 +28,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp/handover"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
 )
@@ -255,6 +257,16 @@ func otherRoutes(t *testing.T, b *browser.Browser, tokens func() *testServer) []
 		}},
 		{Path: "/handover/done", Method: http.MethodPost, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
 			if _, err := v.Calls.Handovers().Finish(""); err != nil {
+				return err
+			}
+			return c.NoContent(http.StatusNoContent)
+		}},
+		{Path: "/handover/questions/:questionId", Method: http.MethodPost, Handle: func(c echo.Context, v access.AuthorizedRequest) error {
+			var request struct{ Answer handover.Decision }
+			if err := c.Bind(&request); err != nil {
+				return err
+			}
+			if _, err := v.Calls.Handovers().Answer(uuid.MustParse(c.Param("questionId")), request.Answer); err != nil {
 				return err
 			}
 			return c.NoContent(http.StatusNoContent)

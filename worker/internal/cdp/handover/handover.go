@@ -1,10 +1,12 @@
 // Package handover lets a client hand its browser to a person and wait: the client
 // states a reason, and the messages of all clients are held until the person is done,
-// the timeout passes or the client cancels.
+// the timeout passes or the client cancels. It also asks a person whether the browser may
+// open a document.
 package handover
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,6 +118,10 @@ type Handovers struct {
 	closed  bool          // the browser has ended
 	changed chan struct{} // closed at the next begin or end
 	observe func(Handover) (ended func(Result))
+
+	questions       []*Question         // that are open
+	permissions     map[permission]bool // for the session
+	observeQuestion func(*Question) (ended func(Decision))
 }
 
 // New returns the Handovers of a browser.
@@ -150,7 +156,7 @@ func (h *Handovers) Open() *Handover {
 }
 
 // Last returns the open handover or the last one, nil if there was none, and a channel
-// that is closed when a handover begins or ends.
+// that is closed when a handover or a question begins or ends.
 func (h *Handovers) Last() (last *Handover, changed <-chan struct{}) {
 	if h == nil {
 		return nil, nil
@@ -197,10 +203,14 @@ func (h *Handovers) Finish(note string) (*Handover, error) {
 // Cancel ends the open handover. Error: ErrNone.
 func (h *Handovers) Cancel() (*Handover, error) { return h.endOpen(Result{Outcome: Canceled}) }
 
-// Close ends the open handover because the browser has ended, and refuses others.
+// Close ends the open handover and all questions because the browser has ended, and refuses
+// others.
 func (h *Handovers) Close() {
 	h.mu.Lock()
 	h.closed = true
+	for _, q := range slices.Clone(h.questions) {
+		h.decide(q, Withdrawn)
+	}
 	h.mu.Unlock()
 	_, _ = h.endOpen(Result{Outcome: BrowserEnded})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -138,4 +139,109 @@ func TestHandovers_NilHasNone(t *testing.T) {
 	if _, err := none.Begin(captcha); err == nil {
 		t.Error("nil begins a handover")
 	}
+}
+
+const asks = "the rule navigate.ask: a.test of the launch"
+
+func TestAsk_EndsOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		end     func(*handover.Handovers, *handover.Question)
+		want    handover.Decision
+		allowed bool
+	}{
+		"once":     {func(h *handover.Handovers, q *handover.Question) { _, _ = h.Answer(q.ID, handover.AllowOnce) }, handover.AllowOnce, true},
+		"session":  {func(h *handover.Handovers, q *handover.Question) { _, _ = h.Answer(q.ID, handover.AllowForSession) }, handover.AllowForSession, true},
+		"refuse":   {func(h *handover.Handovers, q *handover.Question) { _, _ = h.Answer(q.ID, handover.Refuse) }, handover.Refuse, false},
+		"withdraw": {func(_ *handover.Handovers, q *handover.Question) { q.Withdraw() }, handover.Withdrawn, false},
+		"end":      {func(h *handover.Handovers, _ *handover.Question) { h.Close() }, handover.Withdrawn, false},
+		"another": {func(h *handover.Handovers, _ *handover.Question) {
+			_, _ = h.Ask("f", "https://b.test/", asks, time.Hour)
+		}, handover.Withdrawn, false},
+	} {
+		h := handover.New()
+		var observed []handover.Decision
+		h.ObserveQuestions(func(*handover.Question) func(handover.Decision) {
+			return func(d handover.Decision) { observed = append(observed, d) }
+		})
+		_, changed := h.Last()
+		q, err := h.Ask("f", "https://user:password@a.test/"+strings.Repeat("x", 3000), asks, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+		if open := h.Questions(); len(open) != 1 || open[0] != q || q.Origin != "https://a.test" || strings.Contains(q.URL, "password") || len([]rune(q.URL)) != 2048 || q.Allowed() {
+			t.Errorf("%s: open %+v", name, q)
+		}
+		if h.Held() != nil {
+			t.Errorf("%s: the messages of clients are held", name)
+		}
+		c.end(h, q)
+		<-q.Ended()
+		c.end(h, q)
+		q.Withdraw()
+		if _, err := h.Answer(q.ID, handover.AllowOnce); !errors.Is(err, handover.ErrNoQuestion) {
+			t.Errorf("%s: answered again: %v", name, err)
+		}
+		if q.Allowed() != c.allowed || observed[0] != c.want || name != "another" && len(observed) != 1 {
+			t.Errorf("%s: allowed %t, observed %v", name, q.Allowed(), observed)
+		}
+	}
+}
+
+func TestAsk_RemembersSession(t *testing.T) {
+	h := handover.New()
+	ask := func(frame, address, rule string) *handover.Question {
+		t.Helper()
+		q, err := h.Ask(frame, address, rule, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	first, other, elsewhere := ask("1", "https://a.test/x", asks), ask("2", "https://a.test/y", asks), ask("3", "https://a.test:444/", asks)
+	if _, err := h.Answer(first.ID, handover.AllowForSession); err != nil || !other.Allowed() || elsewhere.Allowed() {
+		t.Errorf("answered: %v, other %t, elsewhere %t", err, other.Allowed(), elsewhere.Allowed())
+	}
+	if q := ask("4", "https://a.test/z", asks); !q.Allowed() {
+		t.Error("asked again about the origin")
+	}
+	if q := ask("4", "https://a.test/z", "the rule navigate.ask: a.test/z of the profile"); q.Allowed() {
+		t.Error("another rule is not asked about")
+	}
+	if q := ask("4", "http://a.test/z", asks); q.Allowed() {
+		t.Error("another origin is not asked about")
+	}
+}
+
+func TestAsk_RefusesAtTimeoutAndLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handover.New()
+		var open []*handover.Question
+		for i := range 16 {
+			q, err := h.Ask(string(rune('a'+i)), "https://a.test/", asks, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, q)
+		}
+		if _, err := h.Ask("z", "https://a.test/", asks, time.Minute); !errors.Is(err, handover.ErrManyQuestions) {
+			t.Errorf("one more: %v", err)
+		}
+		time.Sleep(time.Minute - 1)
+		synctest.Wait()
+		if n := len(h.Questions()); n != 16 {
+			t.Errorf("%d are open before the timeout", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		for _, q := range open {
+			if <-q.Ended(); q.Allowed() {
+				t.Error("allowed at the timeout")
+			}
+		}
+		h.Close()
+		if _, err := h.Ask("a", "https://a.test/", asks, time.Minute); !errors.Is(err, handover.ErrEnded) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }

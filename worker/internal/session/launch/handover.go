@@ -7,8 +7,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// observeHandovers measures and logs the handovers of a browser. While one is open, the
-// session is not idle and its browser is not frozen.
+// observeHandovers measures and logs the handovers of a browser, and logs its questions to
+// persons. While one is open, the session is not idle and its browser is not frozen.
 func (s *Service) observeHandovers(run *running, session session.Session) {
 	run.browser.Calls().Handovers().Observe(func(current handover.Handover) (ended func(handover.Result)) {
 		s.Metrics.openHandovers.Inc()
@@ -21,6 +21,15 @@ func (s *Service) observeHandovers(run *running, session session.Session) {
 			s.Metrics.handovers.WithLabelValues(string(r.Outcome)).Inc()
 			s.Logger.Info("handover ended", "sessionId", session.ID, "launchId", session.LaunchID, "outcome", r.Outcome,
 				"duration", r.Duration.Round(time.Millisecond))
+		}
+	})
+	run.browser.Calls().Handovers().ObserveQuestions(func(q *handover.Question) (ended func(handover.Decision)) {
+		s.Logger.Info("document waits for a person", "sessionId", session.ID, "launchId", session.LaunchID, "rule", q.Rule, "until", q.Until)
+		work, release := run.activity.Begin(), run.browser.Hold()
+		return func(d handover.Decision) {
+			release()
+			work()
+			s.Logger.Info("document waits no longer", "sessionId", session.ID, "launchId", session.LaunchID, "rule", q.Rule, "decision", d)
 		}
 	})
 }

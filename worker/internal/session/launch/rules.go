@@ -31,7 +31,7 @@ func (r Request) rules(profile Profile, startURLs []string) (*netrules.Policy, e
 		return nil, fmt.Errorf("network rules: %w", err)
 	}
 	for i, address := range startURLs {
-		if v := rules.Navigate(address); v.Denied {
+		if v := rules.Navigate(address); v.Denied && !v.Ask { // a person is asked after the start
 			details = append(details, fault.Detail{
 				Field: fmt.Sprintf("browser.startUrls[%d]", i), Code: fault.Custom, Message: "is denied by " + v.String() + alsoInProfile, Received: address,
 			})

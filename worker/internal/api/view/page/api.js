@@ -37,6 +37,8 @@ export const endBrowser = () => request('close', 'POST');
 
 export const completeHandover = () => request('handover/done', 'POST');
 
+export const answerQuestion = (id, answer) => request(`handover/questions/${id}`, 'POST', {answer});
+
 export const updateLifetime = (limits) => request('lifetime', 'PATCH', limits);
 
 export async function viewTicket() {

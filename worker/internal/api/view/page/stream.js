@@ -23,7 +23,8 @@ export class Stream extends EventTarget {
   // The stream draws into target. Events: 'state' with detail {name, message},
   // where name is live, reconnecting or ended; 'clipboard' with the text that was
   // copied in the browser as detail; 'control' when viewOnly was set; 'handover' with
-  // the open handover, or null, as detail; 'expiry' with the end of the browser within a minute,
+  // the open handover, or null, as detail; 'questions' with the documents that wait for a person;
+  // 'expiry' with the end of the browser within a minute,
   // or null, as detail.
   constructor(target, viewOnly) {
     super();

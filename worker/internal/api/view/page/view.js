@@ -4,6 +4,7 @@ import {setUpClipboard} from './clipboard.js';
 import {setUpExpiry} from './expiry.js';
 import {setUpHandover} from './handover.js';
 import {setUpKeys} from './keys.js';
+import {setUpQuestions} from './question.js';
 import {Stream} from './stream.js';
 import {Zoom} from './zoom.js';
 
@@ -134,6 +135,7 @@ function setUpControl() {
 
 setUpFullscreen();
 setUpHandover(stream);
+setUpQuestions(stream);
 setUpExpiry(stream);
 setUpZoom();
 if (mayControl) setUpControl();
