@@ -56,4 +56,7 @@ func parseLocation(address string) location {
 	return l
 }
 
+// HostOf returns the normalized host of a URL of http or https; empty for others.
+func HostOf(address string) string { return parseLocation(address).host }
+
 func (l location) isWeb() bool { return l.scheme == "http" || l.scheme == "https" }

@@ -203,7 +203,7 @@ func (w *worker) openLaunches() {
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.organizationKey()), DrainChanged: w.reports.RequestHeartbeat,
-		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
+		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), BlocksAds: w.config.BlockList != "", Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
 	})
 }
@@ -255,10 +255,14 @@ func openLauncher(ctx context.Context, config Config, dir string, stored *files.
 	if err != nil {
 		return nil, err
 	}
+	blockList, err := config.readBlockList()
+	if err != nil {
+		return nil, err
+	}
 	launcher, err := browser.NewLauncher(browser.Options{
 		Dir: filepath.Join(dir, "launches"), Log: logger, CACertificates: authorities, AllowNoSandbox: config.noSandboxAllowed(), Isolation: config.isolation(),
 		UnresponsiveTimeout: unresponsive, FreezeIdle: time.Duration(config.FreezeIdle) * time.Second,
-		DebugUsers: debugUsers, Files: stored, FillSecret: fill,
+		DebugUsers: debugUsers, Files: stored, FillSecret: fill, BlockList: blockList,
 	})
 	if err != nil {
 		return nil, err

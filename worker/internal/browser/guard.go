@@ -35,6 +35,7 @@ type guard struct {
 	count func(host string, v netrules.Verdict) // of a denied request; nil: not counted
 
 	handovers *handover.Handovers // asks persons
+	blockList *BlockList          // nil: there is none
 
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
@@ -82,7 +83,7 @@ func (g *guard) start(ctx context.Context, rules *netrules.Policy) error {
 
 // guardPatterns returns the requests that the rules concern.
 func guardPatterns(rules *netrules.Policy) (patterns []object) {
-	if rules.FiltersRequests() {
+	if rules.FiltersRequests() || slices.Contains(rules.Blocked(), ads) {
 		return []object{{"urlPattern": "*"}}
 	}
 	if rules.FiltersNavigation() {
@@ -134,9 +135,13 @@ func (g *guard) answer(event cdp.Event) {
 		g.end()
 		return
 	}
-	if v := g.decide(r); v.Ask {
+	v := g.decide(r)
+	switch {
+	case v.Ask:
 		g.ask(r, v)
-	} else {
+	case !v.Denied && r.ResourceType == "Document" && g.decideAd(r).Denied:
+		g.begin(func() { g.resolveAd(r) })
+	default:
 		g.resolve(r, v)
 	}
 }
@@ -206,6 +211,11 @@ func (g *guard) decide(r pausedRequest) netrules.Verdict {
 	}
 	if v := rules.Request(r.Request.Method, strings.ToLower(r.ResourceType)); v.Denied {
 		return v
+	}
+	if r.ResourceType != "Document" {
+		if v := g.decideAd(r); v.Denied {
+			return v
+		}
 	}
 	if !rules.FiltersRequests() {
 		return asks

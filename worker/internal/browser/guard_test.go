@@ -26,6 +26,8 @@ type wall struct {
 	first string // the target that stays open
 	log   *testenv.Log
 
+	blockList *browser.BlockList // of the next start
+
 	mu   sync.Mutex
 	hits []string // hosts that were requested
 }
@@ -63,6 +65,7 @@ func (w *wall) start(t *testing.T, rules *netrules.Rules, change func(*browser.S
 	t.Cleanup(forwarder.Close)
 	forwarder.SetRules(policy)
 	r := newFixtureWith(t, func(o *browser.Options) {
+		o.BlockList = w.blockList
 		o.Log, o.Isolation = log, &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	})
 	spec := r.spec("wall")

@@ -53,6 +53,9 @@ type Options struct {
 	// CACertificates are authorities that all browsers trust in addition to their own.
 	CACertificates []*x509.Certificate
 
+	// BlockList names the requests that rules with "ads" deny. Nil: none.
+	BlockList *BlockList
+
 	// Files stores the downloads and uploads of launches. Nil: downloads are not captured.
 	Files *files.Store
 

@@ -10,7 +10,7 @@ import (
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
 func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
-	details := slices.Concat(request.Override.check("browser."), request.State.Check(stateField), request.checkEngine(),
+	details := slices.Concat(request.Override.check("browser."), s.checkAds(request.Override.Network, "browser.network."), request.State.Check(stateField), request.checkEngine(),
 		s.checkExtensions(request.Extensions), s.checkKeepFiles(request), s.checkRecord(NewRecord(request.Override.Record), recordField, ""),
 		request.Override.limits().check(s.LimitRules.Highest, "browser.", ""))
 	if len(details) > 0 {

@@ -10,14 +10,15 @@ import (
 
 // rules returns the rules of all levels, each of which narrows the others: unlike other
 // settings, those of the request do not replace those of the profile. Nil: there are none.
-func (r Request) rules(profile Profile, startURLs []string) (*netrules.Policy, error) {
+func (s *Service) rules(r Request, profile Profile, startURLs []string) (*netrules.Policy, error) {
 	level, prefix := "profile", "profile.network."
 	if r.Spec != nil {
 		level, prefix = "spec", "spec.network."
 	}
 	details := slices.Concat(
-		checkRules(profile.OrganizationNetwork, "organization.network."), checkRules(profile.Settings.Network, prefix),
-		checkRules(r.Override.Network, "browser.network."),
+		profile.OrganizationNetwork.Check("organization.network."), s.checkAds(profile.OrganizationNetwork, "organization.network."),
+		profile.Settings.Network.Check(prefix), s.checkAds(profile.Settings.Network, prefix),
+		r.Override.Network.Check("browser.network."), s.checkAds(r.Override.Network, "browser.network."),
 	)
 	if len(details) > 0 {
 		return nil, fault.Invalid(details...)
@@ -43,13 +44,12 @@ func (r Request) rules(profile Profile, startURLs []string) (*netrules.Policy, e
 	return rules, nil
 }
 
-// checkRules returns the errors of rules that the API document cannot express.
-func checkRules(rules *netrules.Rules, prefix string) []fault.Detail {
-	details := rules.Check(prefix)
-	if rules != nil && slices.Contains(rules.Block, "ads") {
-		details = append(details, fault.Detail{
-			Field: prefix + "block", Code: fault.Custom, Message: "must not contain ads: this worker has no block list", Received: rules.Block,
-		})
+// checkAds refuses rules that need a block list on a worker without one.
+func (s *Service) checkAds(rules *netrules.Rules, prefix string) []fault.Detail {
+	if s.BlocksAds || rules == nil || !slices.Contains(rules.Block, "ads") {
+		return nil
 	}
-	return details
+	return []fault.Detail{{
+		Field: prefix + "block", Code: fault.Custom, Message: "must not contain ads: this worker has no block list (BLOCK_LIST is not set)", Received: rules.Block,
+	}}
 }

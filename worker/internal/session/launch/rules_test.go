@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,23 @@ func TestRules_LaunchNarrowsOrganization(t *testing.T) {
 			if v := launcher.spec.Rules.Navigate(address); v != want {
 				t.Errorf("%s: %s: %+v, want %+v", name, address, v, want)
 			}
+		}
+	}
+}
+
+func TestRules_NeedBlockListForAds(t *testing.T) {
+	for name, blocks := range map[string]bool{"none": false, "a list": true} {
+		launcher := &recordingLauncher{}
+		r := newFixture(t, func(o *launch.Options) { o.Launcher, o.BlocksAds = launcher, blocks })
+		r.cloud.profile.Settings = withRules(&netrules.Rules{Block: []string{"ads"}})
+		_, err := r.Launch(t.Context(), byProfile())
+		if blocks {
+			assertKind(t, err, fault.Internal) // of the launcher
+			continue
+		}
+		details := assertKind(t, err, fault.Validation).Details
+		if len(details) != 1 || details[0].Field != "profile.network.block" || !strings.Contains(details[0].Message, "BLOCK_LIST") {
+			t.Errorf("%s: %+v", name, details)
 		}
 	}
 }

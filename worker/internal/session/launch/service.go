@@ -41,6 +41,7 @@ type Options struct {
 	Metrics     *Metrics                // nil: not exported
 	Key         session.OrganizationKey // the worker's own; zero if it has none
 	KeepsFiles  bool                    // files can outlive a browser
+	BlocksAds   bool                    // the launcher has a block list
 	// CannotRecord returns why videos are not possible; "" if they are. nil: none is.
 	CannotRecord func(Record) (problem string)
 	RecordingURL func(session uuid.UUID) string // of the player; nil: recordings are not reported

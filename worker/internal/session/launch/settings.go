@@ -88,7 +88,7 @@ func (s Settings) check(prefix string) []fault.Detail {
 	if _, err := time.LoadLocation(s.TimezoneID); err != nil {
 		details = append(details, fault.Detail{Field: prefix + "timezoneId", Code: fault.InvalidFormat, Message: "must be a known IANA time zone", Received: s.TimezoneID})
 	}
-	return slices.Concat(details, checkRules(s.Network, prefix+"network."), s.checkTrust(prefix), checkProxyAddress(s.Proxy, "proxyOverride."))
+	return slices.Concat(details, s.Network.Check(prefix+"network."), s.checkTrust(prefix), checkProxyAddress(s.Proxy, "proxyOverride."))
 }
 
 // checkProxyAddress returns the errors of a proxy. A nil proxy is valid.

@@ -135,7 +135,7 @@ func (s *Service) prepareSpec(profile Profile, request Request, host hostSnapsho
 		return browser.Spec{}, settings, bundle, fmt.Errorf("generate launch id: %w", err)
 	}
 	settings, bundle = s.settings(request, profile)
-	rules, err := request.rules(profile, settings.StartURLs)
+	rules, err := s.rules(request, profile, settings.StartURLs)
 	if err != nil {
 		return browser.Spec{}, settings, bundle, err
 	}
