@@ -34,6 +34,7 @@ type Config struct {
 	AllowedHosts   string         `env:"ALLOWED_HOSTS" doc:"Addresses of this host that browsers may reach, separated by commas, such as 127.0.0.1:3000,localhost:8081."`
 	DeniedHosts    string         `env:"DENIED_HOSTS" envDefault:"default" doc:"Networks and host names that browsers must not reach, separated by commas; default stands for this host, link-local addresses, metadata services, this worker and the cloud API."`
 	BlockList      string         `env:"BLOCK_LIST" doc:"File with a filter list in EasyList format, for launches whose network rules block ads: its rules for hosts without options, such as ||example.com^, are applied. Default: such launches are rejected."`
+	MCPNetwork     string         `env:"MCP_NETWORK" doc:"Network rules of all launches by agents (/mcp), which narrow all others: a JSON object as in network of a launch, or the path of a file with one."`
 	CACertificates []string       `env:"CA_CERTIFICATES" doc:"Additional trusted certificate authorities: PEM files, or directories of them, separated by commas."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	DebugPortUsers []string       `env:"DEBUG_PORT_USERS" doc:"Users of this host who may connect to debug ports, besides root and the worker's user, separated by commas."`

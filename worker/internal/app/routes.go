@@ -22,7 +22,6 @@ import (
 	"github.com/browser-svc/svc/worker/internal/api/devtools"
 	"github.com/browser-svc/svc/worker/internal/api/fileserver"
 	"github.com/browser-svc/svc/worker/internal/api/launchsock"
-	"github.com/browser-svc/svc/worker/internal/api/mcp"
 	"github.com/browser-svc/svc/worker/internal/api/render"
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/api/view"
@@ -76,12 +75,9 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	})
 	w.closers.AddFunc(w.sockets.Close)
 	w.sockets.Register(w.web)
-	w.mcp = mcp.New(mcp.Options{
-		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Logs: w.logs, Address: w.address, WorkerKey: key.Matches,
-		Parse: launchParser(guard), Version: program.Version, Logger: logger,
-	})
-	w.closers.AddFunc(w.mcp.Close)
-	w.mcp.Register(w.web)
+	if err := w.registerMCP(guard, key, logger); err != nil {
+		return err
+	}
 	w.renders = render.New(render.Options{
 		Launches: w.launches, Browsers: browserFinder{w.launches}, Pages: w.relay, Address: w.address, IsWorkerKey: key.Matches,
 		Inspect: guard.Inspect, Convert: rest.LaunchRequest, Logger: logger,

@@ -13,6 +13,7 @@ import (
 
 const (
 	maxNotices    = 8               // that are written at a time; a further document keeps Chromium's page
+	noticeQueue   = 512             // unread events while one is written
 	noticeTimeout = 5 * time.Second // from a denied request until its notice is written
 )
 
@@ -46,7 +47,7 @@ func (g *guard) explain(r pausedRequest, v netrules.Verdict) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
-	changes := g.conn.Subscribe(guardQueue, "Target.targetInfoChanged")
+	changes := g.conn.Subscribe(noticeQueue, "Target.targetInfoChanged")
 	defer changes.Close()
 	var attached struct{ SessionID string }
 	if err := g.conn.Call(ctx, "", "Target.attachToTarget", object{"targetId": r.FrameID, "flatten": true}, &attached); err != nil {

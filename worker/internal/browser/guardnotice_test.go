@@ -1,20 +1,28 @@
 package browser_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
-// text returns the text of the page, without an error while it changes.
+// text returns the text of the page; nothing while it changes.
 func (w *wall) text(t *testing.T, session string) (text string) {
 	t.Helper()
 	var answer struct{ Result struct{ Value string } }
-	unmarshal(t, w.call(t, session, "Runtime.evaluate", map[string]any{"expression": "document.title + '\\n' + document.documentElement.innerText"}), &answer)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := w.Call(ctx, session, "Runtime.evaluate", map[string]any{"expression": "document.title + '\\n' + document.documentElement.innerText"}, &answer)
+	if _, changes := errors.AsType[*cdp.Error](err); err != nil && !changes {
+		t.Fatal(err)
+	}
 	return answer.Result.Value
 }
 

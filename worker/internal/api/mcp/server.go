@@ -48,7 +48,7 @@ func sessionOfContext(ctx context.Context) *clientSession {
 
 // addTool adds a tool of a session. limit is its deadline.
 func addTool[In any](s *Service, server *sdk.Server, name, description string, limit func(In) time.Duration, do func(context.Context, *clientSession, In) (result, error)) {
-	tool := &sdk.Tool{Name: name, Description: description}
+	tool := &sdk.Tool{Name: name, Description: description, Annotations: annotationsOf(name)}
 	sdk.AddTool(server, tool, func(ctx context.Context, call *sdk.CallToolRequest, input In) (*sdk.CallToolResult, any, error) {
 		client := sessionOfContext(ctx)
 		if client == nil || client.ctx.Err() != nil {

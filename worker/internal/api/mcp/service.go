@@ -18,6 +18,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/api/pagelog"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/data/secretfill"
@@ -64,7 +65,8 @@ type Options struct {
 	// Parse reads and validates a launch, the body of POST /sessions/profile. Its
 	// errors are *fault.Error.
 	Parse   func(body []byte) (launch.Request, error)
-	Version string // of the program
+	Network *netrules.Rules // of all launches; nil: none
+	Version string          // of the program
 	Logger  *slog.Logger
 
 	IdleTimeout time.Duration // of a session; 15 minutes when 0

@@ -184,3 +184,33 @@ func end(t *testing.T, address, id string) {
 	}
 	_ = answer.Body.Close()
 }
+
+func TestTools_SayWhatTheyDo(t *testing.T) {
+	s := mustConnect(t, serve(t, &launches{}, func(*mcp.Options) {}), "worker")
+	listed, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]string{}
+	for _, tool := range listed.Tools {
+		a := tool.Annotations
+		switch {
+		case a == nil || a.DestructiveHint == nil || a.ReadOnlyHint && *a.DestructiveHint:
+			t.Errorf("%s does not say what it does: %+v", tool.Name, a)
+		case a.ReadOnlyHint:
+			kinds[tool.Name] = "reads"
+		case *a.DestructiveHint:
+			kinds[tool.Name] = "destroys"
+		default:
+			kinds[tool.Name] = "adds"
+		}
+	}
+	for tool, want := range map[string]string{
+		"snapshot": "reads", "read_page": "reads", "screenshot": "reads", "list_tabs": "reads", "navigate": "adds", "launch_browser": "adds", "hover": "adds",
+		"click": "destroys", "evaluate": "destroys", "type": "destroys", "end_browser": "destroys", "close_tab": "destroys",
+	} {
+		if kinds[tool] != want {
+			t.Errorf("%s %s, want %s", tool, kinds[tool], want)
+		}
+	}
+}

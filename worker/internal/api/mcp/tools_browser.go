@@ -95,7 +95,7 @@ func (s *Service) launchBrowser(ctx context.Context, client *clientSession, inpu
 	if err != nil {
 		return result{}, err
 	}
-	request.OrganizationKey, request.Client = client.caller.key, client.caller.client
+	request.OrganizationKey, request.Client, request.OperatorNetwork = client.caller.key, client.caller.client, s.Network
 	launched, err := s.Launches.Launch(ctx, request)
 	if err != nil {
 		return result{}, err

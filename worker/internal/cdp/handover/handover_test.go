@@ -227,12 +227,12 @@ func TestAsk_RefusesAtTimeoutAndLimit(t *testing.T) {
 		if _, err := h.Ask("z", "https://a.test/", asks, time.Minute); !errors.Is(err, handover.ErrManyQuestions) {
 			t.Errorf("one more: %v", err)
 		}
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if n := len(h.Questions()); n != 16 {
 			t.Errorf("%d are open before the timeout", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		for _, q := range open {
 			if <-q.Ended(); q.Allowed() {

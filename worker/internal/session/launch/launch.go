@@ -50,6 +50,9 @@ type Request struct {
 	// Client is the address of the client that sent the organization key.
 	Client string
 
+	// OperatorNetwork are the rules of the operator for the client's protocol; nil: none.
+	OperatorNetwork *netrules.Rules
+
 	// Options of this launch only.
 	Name        string // of the session
 	Headless    bool

@@ -16,6 +16,7 @@ func (s *Service) rules(r Request, profile Profile, startURLs []string) (*netrul
 		level, prefix = "spec", "spec.network."
 	}
 	details := slices.Concat(
+		s.checkAds(r.OperatorNetwork, "operator.network."),
 		profile.OrganizationNetwork.Check("organization.network."), s.checkAds(profile.OrganizationNetwork, "organization.network."),
 		profile.Settings.Network.Check(prefix), s.checkAds(profile.Settings.Network, prefix),
 		r.Override.Network.Check("browser.network."), s.checkAds(r.Override.Network, "browser.network."),
@@ -24,6 +25,7 @@ func (s *Service) rules(r Request, profile Profile, startURLs []string) (*netrul
 		return nil, fault.Invalid(details...)
 	}
 	rules, err := netrules.NewPolicy(
+		netrules.Level{Name: "operator", Rules: r.OperatorNetwork},
 		netrules.Level{Name: "organization", Rules: profile.OrganizationNetwork},
 		netrules.Level{Name: level, Rules: profile.Settings.Network},
 		netrules.Level{Name: "launch", Rules: r.Override.Network},

@@ -63,6 +63,18 @@ func TestRules_LaunchNarrowsOrganization(t *testing.T) {
 	}
 }
 
+func TestRules_OperatorNarrowsLaunch(t *testing.T) {
+	launcher := &recordingLauncher{}
+	r := newFixture(t, func(o *launch.Options) { o.Launcher = launcher })
+	request := byProfile()
+	request.OperatorNetwork, request.Override = allowing("*.example.com"), withRules(allowing("*"))
+	_, err := r.Launch(t.Context(), request)
+	assertKind(t, err, fault.Internal)
+	if v := launcher.spec.Rules.Navigate("https://evil.test/"); v != (netrules.Verdict{Denied: true, Level: "operator", Rule: "navigate.allow"}) {
+		t.Errorf("got %+v", v)
+	}
+}
+
 func TestRules_NeedBlockListForAds(t *testing.T) {
 	for name, blocks := range map[string]bool{"none": false, "a list": true} {
 		launcher := &recordingLauncher{}
