@@ -564,7 +564,7 @@ func (e WindowsVersion) Valid() bool {
 	}
 }
 
-// BlockedContent A kind of content. `ads` are the requests that the block list of the worker names.
+// BlockedContent A kind of content. `ads` are the requests to hosts that the block list of the worker (`BLOCK_LIST`) names.
 type BlockedContent string
 
 // BlockedContents Contents that are not loaded.
@@ -1027,14 +1027,19 @@ type MethodRules struct {
 	ReadOnly bool `json:"readOnly"`
 }
 
-// NavigationFilter The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
-// and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
-// Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+// NavigationFilter The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
+// filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
+// unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
+// which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
+// `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
 //
 // Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
 type NavigationFilter struct {
 	// Allow Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing.
 	Allow *UrlPatterns `json:"allow,omitempty"`
+
+	// Ask Patterns of URLs of `http` and `https`.
+	Ask *WebPatterns `json:"ask,omitempty"`
 
 	// Deny Patterns of URLs. Without `allow`, everything is allowed; an empty list allows nothing.
 	Deny *UrlPatterns `json:"deny,omitempty"`
@@ -1124,9 +1129,11 @@ type NetworkRulesOrNull struct {
 	// Example: {"readOnly":true}
 	Methods *MethodRules `json:"methods,omitempty"`
 
-	// Navigate The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
-	// and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
-	// Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+	// Navigate The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
+	// filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
+	// unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
+	// which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
+	// `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
 	//
 	//
 	// Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
@@ -1398,6 +1405,9 @@ type Uuid = openapi_types.UUID
 
 // WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 type WaitSeconds = int32
+
+// WebPatterns Patterns of URLs of `http` and `https`.
+type WebPatterns = []UrlPattern
 
 // WindowsVersion The Windows release, if `os` is windows.
 //

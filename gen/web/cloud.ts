@@ -2221,7 +2221,7 @@ export interface components {
             success: components["schemas"]["True"];
         };
         /**
-         * @description A kind of content. `ads` are the requests that the block list of the worker names.
+         * @description A kind of content. `ads` are the requests to hosts that the block list of the worker (`BLOCK_LIST`) names.
          * @enum {string}
          */
         BlockedContent: "image" | "media" | "font" | "ads";
@@ -3544,9 +3544,11 @@ export interface components {
             readOnly: boolean;
         };
         /**
-         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
-         *     and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
-         *     Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
+         *     filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
+         *     unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
+         *     which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
+         *     `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
          * @example {
          *       "allow": [
          *         "*.example.com"
@@ -3558,6 +3560,7 @@ export interface components {
          */
         NavigationFilter: {
             allow?: components["schemas"]["UrlPatterns"];
+            ask?: components["schemas"]["WebPatterns"];
             deny?: components["schemas"]["UrlPatterns"];
         };
         /**
@@ -5067,6 +5070,8 @@ export interface components {
          * @default 0
          */
         WaitSeconds: number;
+        /** @description Patterns of URLs of `http` and `https`. */
+        WebPatterns: components["schemas"]["UrlPattern"][];
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11

@@ -418,6 +418,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/browsers/{launchId}/handover/questions": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the questions to a person
+         * @description Returns the documents that wait for a person, because of `navigate.ask` in the network rules. The live view shows them too.
+         *     Each waits until it is answered, for ten minutes at most, and is refused then. A question ends without an answer when its page
+         *     opens another document or closes. At most 16 are open; further documents are refused. While one is open, the session is not idle.
+         *     Messages of clients are not held: the navigation of the client takes until the answer.
+         */
+        get: operations["listHandoverQuestions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/browsers/{launchId}/handover/questions/{questionId}": {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the question. */
+                questionId: components["parameters"]["QuestionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer a question to a person
+         * @description Decides about a document that waits, as the buttons of the live view do. A view ticket does not permit it. A refused document
+         *     fails like a denied one.
+         */
+        post: operations["answerHandoverQuestion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/browsers/{launchId}/json/activate/{targetId}": {
         parameters: {
             query?: {
@@ -911,8 +969,9 @@ export interface paths {
          *     fields are not copied, nor is text that a page writes with `navigator.clipboard`.
          *
          *     With `events=true`, the worker also sends text messages, which VNC clients do not expect. Each has the whole state:
-         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER},"expiry":{"reason":TEXT,"limitSeconds":NUMBER,"secondsLeft":NUMBER}}`.
-         *     `handover` is null unless the browser is handed over to a person. `expiry` is null, except in the last minute before
+         *     `{"handover":{"reason":TEXT,"since":TIME,"until":TIME,"secondsLeft":NUMBER},"questions":[{"id":TEXT,"url":TEXT,"origin":TEXT,"rule":TEXT,"secondsLeft":NUMBER}],"expiry":{"reason":TEXT,"limitSeconds":NUMBER,"secondsLeft":NUMBER}}`.
+         *     `handover` is null unless the browser is handed over to a person. `questions` are the documents that wait for a person
+         *     (`listHandoverQuestions`). `expiry` is null, except in the last minute before
          *     the worker ends the browser for `reason`, as in `expiresReason`; `limitSeconds` is the limit that ends it. The first
          *     message is the current state.
          */
@@ -1437,7 +1496,7 @@ export interface paths {
          *
          *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
          *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
-         *     content of pages is marked as such.
+         *     content of pages is marked as such. Tools have annotations (`readOnlyHint`, `destructiveHint`).
          */
         post: operations["sendMcpMessage"];
         /**
@@ -2160,13 +2219,17 @@ export interface components {
             data: components["schemas"]["AndroidModels"];
             success: components["schemas"]["True"];
         };
+        /** @description The decision of the person. */
+        AnswerHandoverQuestionRequest: {
+            answer: components["schemas"]["HandoverAnswer"];
+        };
         /**
          * Format: binary
          * @description A file.
          */
         Binary: string;
         /**
-         * @description A kind of content. `ads` are the requests that the block list of the worker names.
+         * @description A kind of content. `ads` are the requests to hosts that the block list of the worker (`BLOCK_LIST`) names.
          * @enum {string}
          */
         BlockedContent: "image" | "media" | "font" | "ads";
@@ -2310,6 +2373,8 @@ export interface components {
             /** @description The name of the profile. */
             profileName: string;
             proxyTraffic: components["schemas"]["ProxyTraffic"];
+            /** @description The documents that wait for a person (`GET /browsers/{launchId}/handover/questions`). Omitted if there are none. */
+            questions?: components["schemas"]["HandoverQuestion"][];
             recording: components["schemas"]["Recording"];
             start: components["schemas"]["BrowserStart"];
             startedAt: components["schemas"]["Timestamp"];
@@ -3178,6 +3243,40 @@ export interface components {
             status: components["schemas"]["HandoverStatus"];
             until: components["schemas"]["Timestamp"];
         };
+        /**
+         * @description - `once`: the document is opened.
+         *     - `session`: so are, until the session ends, other documents of its origin for which the same rule asks.
+         *     - `refuse`: the document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+         * @enum {string}
+         */
+        HandoverAnswer: "once" | "session" | "refuse";
+        /** @description A document that waits for a person. */
+        HandoverQuestion: {
+            id: components["schemas"]["Uuid"];
+            /** @description The origin of the URL. */
+            origin: string;
+            /** @description The rule that asks, and its level. */
+            rule: string;
+            since: components["schemas"]["Timestamp"];
+            until: components["schemas"]["Timestamp"];
+            /** @description The URL of the document, without user and password. A long one is shortened. */
+            url: string;
+        };
+        /** @description The open questions. */
+        HandoverQuestionList: {
+            /** @description The questions, in order of time. */
+            items: components["schemas"]["HandoverQuestion"][];
+        };
+        /** @description A success with questions. */
+        HandoverQuestionListResponse: {
+            data: components["schemas"]["HandoverQuestionList"];
+            success: components["schemas"]["True"];
+        };
+        /** @description A success with a question. */
+        HandoverQuestionResponse: {
+            data: components["schemas"]["HandoverQuestion"];
+            success: components["schemas"]["True"];
+        };
         /** @description A success with a handover. */
         HandoverResponse: {
             data: components["schemas"]["Handover"];
@@ -3485,9 +3584,11 @@ export interface components {
             url: string;
         };
         /**
-         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence. With a filter, schemes other than `http`
-         *     and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied unless `allow` names them.
-         *     Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+         * @description The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
+         *     filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
+         *     unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
+         *     which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
+         *     `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
          * @example {
          *       "allow": [
          *         "*.example.com"
@@ -3499,6 +3600,7 @@ export interface components {
          */
         NavigationFilter: {
             allow?: components["schemas"]["UrlPatterns"];
+            ask?: components["schemas"]["WebPatterns"];
             deny?: components["schemas"]["UrlPatterns"];
         };
         /**
@@ -4626,6 +4728,8 @@ export interface components {
             capabilities: components["schemas"]["WebDriverCapabilitiesRequest"];
             desiredCapabilities?: components["schemas"]["WebDriverParameters"];
         };
+        /** @description Patterns of URLs of `http` and `https`. */
+        WebPatterns: components["schemas"]["UrlPattern"][];
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11
@@ -5170,6 +5274,8 @@ export interface components {
         PrintBackground: boolean;
         /** @description The scale of the page. */
         PrintScale: number;
+        /** @description The id of the question. */
+        QuestionId: components["schemas"]["Uuid"];
         /** @description The recording ticket. */
         RecordingTicketQuery: string;
         /** @description The worker key or an organization key. Not together with another key in a header. */
@@ -6451,6 +6557,153 @@ export interface operations {
                      *       "error": {
                      *         "code": "RESOURCE_CONFLICT",
                      *         "message": "No handover of this browser is open."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listHandoverQuestions: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The open questions, in order of time. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "id": "019a5f3e-a1b3-4001-9c4f-6a6b7c8d9e06",
+                     *             "origin": "https://bank.example",
+                     *             "rule": "the rule navigate.ask: bank.example of the launch",
+                     *             "since": "2026-11-21T10:15:00Z",
+                     *             "until": "2026-11-21T10:25:00Z",
+                     *             "url": "https://bank.example/transfer"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverQuestionListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    answerHandoverQuestion: {
+        parameters: {
+            query?: {
+                /** @description The control token. */
+                ct?: components["parameters"]["ControlTokenQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The launch. */
+                launchId: components["parameters"]["LaunchId"];
+                /** @description The id of the question. */
+                questionId: components["parameters"]["QuestionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "answer": "once"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AnswerHandoverQuestionRequest"];
+            };
+        };
+        responses: {
+            /** @description The question that was answered. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "id": "019a5f3e-a1b3-4001-9c4f-6a6b7c8d9e06",
+                     *         "origin": "https://bank.example",
+                     *         "rule": "the rule navigate.ask: bank.example of the launch",
+                     *         "since": "2026-11-21T10:15:00Z",
+                     *         "until": "2026-11-21T10:25:00Z",
+                     *         "url": "https://bank.example/transfer"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HandoverQuestionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            /** @description There is no such browser, or the token is missing or wrong. */
+            404: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example unknown browser */
+                    "text/plain": components["schemas"]["UnknownBrowser"];
+                };
+            };
+            /** @description No such question is open. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "No such question is open: it was answered, its time has passed, or its page has opened another document."
                      *       },
                      *       "success": false
                      *     }

@@ -242,6 +242,27 @@ func (e FillField) Valid() bool {
 	}
 }
 
+// Defines values for HandoverAnswer.
+const (
+	Once    HandoverAnswer = "once"
+	Refuse  HandoverAnswer = "refuse"
+	Session HandoverAnswer = "session"
+)
+
+// Valid indicates whether the value is a known member of the HandoverAnswer enum.
+func (e HandoverAnswer) Valid() bool {
+	switch e {
+	case Once:
+		return true
+	case Refuse:
+		return true
+	case Session:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HandoverStatus.
 const (
 	HandoverStatusCanceled HandoverStatus = "canceled"
@@ -859,6 +880,14 @@ type AndroidModelsResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// AnswerHandoverQuestionRequest The decision of the person.
+type AnswerHandoverQuestionRequest struct {
+	// Answer - `once`: the document is opened.
+	// - `session`: so are, until the session ends, other documents of its origin for which the same rule asks.
+	// - `refuse`: the document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+	Answer HandoverAnswer `json:"answer"`
+}
+
 // Binary A file.
 type Binary = openapi_types.File
 
@@ -1072,6 +1101,9 @@ type BrowserSession struct {
 
 	// ProxyTraffic The traffic of the browser's proxy; null if there is no proxy.
 	ProxyTraffic *ProxyTraffic `json:"proxyTraffic"`
+
+	// Questions The documents that wait for a person (`GET /browsers/{launchId}/handover/questions`). Omitted if there are none.
+	Questions *[]HandoverQuestion `json:"questions,omitempty"`
 
 	// Recording The recording of a session; null if it is not recorded (`browser.record`, `startRecording`) or the recording was removed.
 	Recording *Recording `json:"recording"`
@@ -2041,6 +2073,62 @@ type Handover struct {
 	//
 	// Example: 2026-11-21T10:15:00Z
 	Until externalRef0.Timestamp `json:"until"`
+}
+
+// HandoverAnswer - `once`: the document is opened.
+// - `session`: so are, until the session ends, other documents of its origin for which the same rule asks.
+// - `refuse`: the document fails with `net::ERR_BLOCKED_BY_CLIENT`.
+type HandoverAnswer string
+
+// HandoverQuestion A document that waits for a person.
+type HandoverQuestion struct {
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// Origin The origin of the URL.
+	Origin string `json:"origin"`
+
+	// Rule The rule that asks, and its level.
+	Rule string `json:"rule"`
+
+	// Since A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Since externalRef0.Timestamp `json:"since"`
+
+	// Until A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	Until externalRef0.Timestamp `json:"until"`
+
+	// Url The URL of the document, without user and password. A long one is shortened.
+	Url string `json:"url"`
+}
+
+// HandoverQuestionList The open questions.
+type HandoverQuestionList struct {
+	// Items The questions, in order of time.
+	Items []HandoverQuestion `json:"items"`
+}
+
+// HandoverQuestionListResponse A success with questions.
+type HandoverQuestionListResponse struct {
+	// Data The open questions.
+	Data HandoverQuestionList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// HandoverQuestionResponse A success with a question.
+type HandoverQuestionResponse struct {
+	// Data A document that waits for a person.
+	Data HandoverQuestion `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
 }
 
 // HandoverResponse A success with a handover.
@@ -3304,6 +3392,11 @@ type PrintBackground = bool
 
 // PrintScale defines model for PrintScale.
 type PrintScale = float32
+
+// QuestionId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type QuestionId = externalRef0.Uuid
 
 // RecordingTicketQuery defines model for RecordingTicketQuery.
 type RecordingTicketQuery = string
