@@ -54,7 +54,7 @@ func (a *acceptance) profileLimit(t *testing.T) {
 		refusal.requireValue(t, "data."+path, want)
 	}
 	a.launchSocket(t, fmt.Sprintf(`{"SVC_KEY":%q,%s}`, key, spec)).requireError(t, 402, "AUTHORIZATION_ERROR", "spec CUSTOM").
-		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":3,"profileCount":3}`)
+		requireValue(t, "error.details.0.constraint", `{"current":1,"limit":3,"profileCount":3,"reason":"profile_limit"}`)
 }
 
 func (a *acceptance) errorDetails(t *testing.T) {

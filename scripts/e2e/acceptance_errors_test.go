@@ -20,7 +20,7 @@ func (a *acceptance) launchAfterEnd(t *testing.T) {
 		last = a.launch(t, request)
 	}
 	a.worker.post(t, "/sessions/profile", request).requireError(t, 402, "AUTHORIZATION_ERROR", "profileId CUSTOM").
-		requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3}`)
+		requireValue(t, "error.details.0.constraint", `{"current":3,"limit":3,"reason":"concurrency_limit"}`)
 	refused, launches := 0, testenv.Depth(2, 30)
 	for range launches {
 		a.worker.do(t, "DELETE", "/sessions/"+last.text("data.id"), "").requireStatus(t, 200)
