@@ -3054,6 +3054,7 @@ export interface components {
              * @description The number of launches in progress.
              */
             launching: number;
+            licenseFullAt: components["schemas"]["LicenseFullAt"];
             maxSessions: components["schemas"]["MaxSessions"];
             memoryPercent: components["schemas"]["Percent"];
             /**
@@ -3455,6 +3456,13 @@ export interface components {
             viewport?: components["schemas"]["SizeOrNull"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
         };
+        /**
+         * Format: date-time
+         * @description When the cloud said that all slots of the organization of the worker's own key are in use; null if it granted the
+         *     latest launch and slots were left. `isAvailable` does not depend on it: launches with other keys can succeed, and
+         *     those with `waitSeconds` get the next free slot.
+         */
+        LicenseFullAt: string | null;
         /**
          * @description The last result from the cloud. It predicts the result of a launch with the worker's own key.
          *
@@ -8458,6 +8466,7 @@ export interface operations {
                      *         "draining": false,
                      *         "isAvailable": true,
                      *         "launching": 0,
+                     *         "licenseFullAt": null,
                      *         "maxSessions": 8,
                      *         "memoryPercent": 9.1,
                      *         "memoryUsedBytes": 2345678848,
@@ -8499,6 +8508,7 @@ export interface operations {
                      *         "draining": false,
                      *         "isAvailable": true,
                      *         "launching": 0,
+                     *         "licenseFullAt": null,
                      *         "maxSessions": 8,
                      *         "memoryPercent": 9.1,
                      *         "memoryUsedBytes": 2345678848,
@@ -8540,6 +8550,7 @@ export interface operations {
                      *         "draining": false,
                      *         "isAvailable": true,
                      *         "launching": 0,
+                     *         "licenseFullAt": null,
                      *         "maxSessions": 8,
                      *         "memoryPercent": 9.1,
                      *         "memoryUsedBytes": 2345678848,

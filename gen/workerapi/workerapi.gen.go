@@ -1839,6 +1839,11 @@ type FleetLive struct {
 	// Launching The number of launches in progress.
 	Launching int32 `json:"launching"`
 
+	// LicenseFullAt When the cloud said that all slots of the organization of the worker's own key are in use; null if it granted the
+	// latest launch and slots were left. `isAvailable` does not depend on it: launches with other keys can succeed, and
+	// those with `waitSeconds` get the next free slot.
+	LicenseFullAt *LicenseFullAt `json:"licenseFullAt"`
+
 	// MaxSessions The maximum number of browsers, `MAX_SESSIONS`; null if there is no limit.
 	MaxSessions *MaxSessions `json:"maxSessions"`
 
@@ -2296,6 +2301,11 @@ type LaunchProfileRequest struct {
 	// WaitSeconds How long the launch can wait for free capacity, in seconds. 0 is not at all.
 	WaitSeconds *externalRef0.WaitSeconds `json:"waitSeconds,omitempty"`
 }
+
+// LicenseFullAt When the cloud said that all slots of the organization of the worker's own key are in use; null if it granted the
+// latest launch and slots were left. `isAvailable` does not depend on it: launches with other keys can succeed, and
+// those with `waitSeconds` get the next free slot.
+type LicenseFullAt = time.Time
 
 // LicenseState The last result from the cloud. It predicts the result of a launch with the worker's own key.
 //

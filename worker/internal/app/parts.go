@@ -229,7 +229,7 @@ func (w *worker) restServer() *rest.Server {
 		MissingScripts: w.missingScripts.Load,
 		Identity: rest.Identity{
 			WorkerID: w.config.WorkerID, MachineID: w.machine.ID, StartedAt: clock.System{}.Now(), MaxSessions: w.config.MaxSessions,
-			HasKey: w.config.organizationKey() != "", LastAnswerAt: w.cloud.LastAnswerAt,
+			HasKey: w.config.organizationKey() != "", LastAnswerAt: w.cloud.LastAnswerAt, FullAt: w.cloud.FullAt,
 			License: func() string { return string(w.cloud.License()) }, CloudContract: cloudContract(w.cloud),
 			Reports: w.reports.Counts,
 		},

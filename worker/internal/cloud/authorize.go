@@ -31,6 +31,7 @@ func (c *Client) Authorize(ctx context.Context, authorization launch.Authorizati
 		grant, err = c.authorize(ctx, credential, authorization)
 	}
 	c.recordOutcome(ctx, credential, err, false)
+	c.recordVerdict(credential, grant, err)
 	return grant, err
 }
 

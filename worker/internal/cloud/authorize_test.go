@@ -123,7 +123,38 @@ func TestAuthorize_RefusalNamesReasonAndField(t *testing.T) {
 			if diff := cmp.Diff(want, got.Details); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
+			if full := !client.FullAt().IsZero(); full != (tc.reason == "concurrency_limit") {
+				t.Errorf("no slot is free: %t", full)
+			}
 		})
+	}
+}
+
+func TestAuthorize_RecordsWhetherSlotsAreFree(t *testing.T) {
+	const verdict = `{"success":true,"data":{"allowed":%t,"reason":%s,"slotId":"019a5f3e-b000-7abc-8def-0123456789ab","current":%d,"limit":3}}`
+	fake, client := newFakeCloud(t)
+	fake.AddKey("svc_other")
+	for _, tc := range []struct {
+		status int
+		answer string
+		own    bool
+		full   bool
+	}{
+		{402, fmt.Sprintf(verdict, false, `"concurrency_limit"`, 3), false, false}, // says nothing about the worker's organization
+		{200, fmt.Sprintf(verdict, true, "null", 3), true, true},
+		{200, fmt.Sprintf(verdict, true, "null", 2), true, false},
+		{402, fmt.Sprintf(verdict, false, `"concurrency_limit"`, 3), true, true},
+		{503, `{}`, true, true}, // nothing new
+	} {
+		fake.Script(cloudtest.Authorize, cloudtest.JSON(tc.status, tc.answer))
+		request := authorization(fake.Profile(156))
+		if !tc.own {
+			request.OrganizationKey = session.NewOrganizationKey("svc_other")
+		}
+		_, _ = client.Authorize(t.Context(), request)
+		if full := !client.FullAt().IsZero(); full != tc.full {
+			t.Errorf("after %d %s: full %t", tc.status, tc.answer, full)
+		}
 	}
 }
 

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // LicenseState is the outcome of the last call with the worker's own key, and
@@ -30,6 +33,7 @@ type licenseStatus struct {
 	mu         sync.Mutex
 	state      LicenseState
 	acceptedAt time.Time // when the cloud last accepted the key
+	fullAt     time.Time // when the cloud last said that all slots are in use; zero if a later answer had free slots
 	onFailure  func()
 }
 
@@ -49,6 +53,14 @@ func (c *Client) LastAnswerAt() time.Time {
 	c.status.mu.Lock()
 	defer c.status.mu.Unlock()
 	return c.status.acceptedAt
+}
+
+// FullAt returns when the cloud said, in its last verdict about a launch with the worker's own
+// key, that all slots of the organization are in use; the zero time if it did not.
+func (c *Client) FullAt() time.Time {
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	return c.status.fullAt
 }
 
 // OnFailure sets a function that is called when a call other than a heartbeat
@@ -92,6 +104,27 @@ func (c *Client) recordOutcome(ctx context.Context, k credential, err error, hea
 		return
 	}
 	c.status.set(stateOf(err), !heartbeat)
+}
+
+// recordVerdict records whether the organization of the worker's own key has free slots. An
+// error that is no verdict about them is ignored.
+func (c *Client) recordVerdict(k credential, grant launch.Grant, err error) {
+	if k.fromCaller || err != nil && !isFull(err) {
+		return
+	}
+	c.status.mu.Lock()
+	defer c.status.mu.Unlock()
+	c.status.fullAt = time.Time{}
+	if err != nil || grant.Full {
+		c.status.fullAt = time.Now().UTC()
+	}
+}
+
+// isFull reports whether a launch was refused because no slot is free.
+func isFull(err error) bool {
+	return fault.Is(err, fault.PaymentRequired) && slices.ContainsFunc(fault.From(err).Details, func(d fault.Detail) bool {
+		return d.Message == string(cloudapi.RefusalReasonConcurrencyLimit)
+	})
 }
 
 // stateOf converts the result of a call. A refusal of the request itself counts

@@ -27,6 +27,7 @@ type Identity struct {
 	MaxSessions  int // 0 for no limit
 	HasKey       bool
 	LastAnswerAt func() time.Time // when the cloud last accepted the key; zero if never
+	FullAt       func() time.Time // when the cloud said that all slots are in use; zero if its last verdict did not
 	License      func() string    // one of the states in the API document
 
 	CloudContract func() CloudContract
@@ -130,6 +131,7 @@ func (s *Server) liveStatus(ctx context.Context) workerapi.FleetLive {
 		CpuPercent: percent(sample.CPUPercent), MemoryPercent: percent(sample.MemoryPercent), MemoryUsedBytes: sample.MemoryUsedBytes,
 		ActiveSessions: int32(running), Launching: int32(launching), MaxSessions: nonZero(int32(s.Identity.MaxSessions)),
 		IsAvailable: reason == "", Reason: (*workerapi.UnavailableReason)(nonZero(reason)), Draining: reason == httpd.Draining,
+		LicenseFullAt: nonZero(s.Identity.FullAt()),
 	}
 }
 

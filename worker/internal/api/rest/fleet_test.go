@@ -64,8 +64,12 @@ func TestFleetLive_ShowsFullAndDraining(t *testing.T) {
 		r.call(t.Context(), t, method, path, "", &got)
 		return got.Data
 	}
-	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 {
+	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.Reason != nil || got.CpuPercent != 12.5 || got.LicenseFullAt != nil {
 		t.Errorf("idle: got %+v", got)
+	}
+	r.fullAt = started
+	if got := live("GET", "/fleet/live"); !got.IsAvailable || got.LicenseFullAt == nil || !got.LicenseFullAt.Equal(started) {
+		t.Errorf("without free slots: got %+v", got)
 	}
 	r.unavailable = []httpd.Reason{{Check: "capacity", Code: "memory", Message: "Too little memory."}}
 	if got := live("GET", "/fleet/live"); got.IsAvailable || got.Reason == nil || *got.Reason != "memory" {

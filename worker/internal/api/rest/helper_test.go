@@ -152,6 +152,7 @@ type testServer struct {
 	cloud       rest.CloudContract
 	unavailable []httpd.Reason // reasons other than draining
 	state       string         // of the license
+	fullAt      time.Time
 	server      *rest.Server
 	host        *host
 	tokens      *ticket.Tickets
@@ -188,7 +189,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 		Console: console,
 		Identity: rest.Identity{
 			WorkerID: "worker-1", MachineID: "machine-1", StartedAt: started, MaxSessions: 8, HasKey: true,
-			LastAnswerAt: func() time.Time { return started }, License: func() string { return r.state },
+			LastAnswerAt: func() time.Time { return started }, FullAt: func() time.Time { return r.fullAt }, License: func() string { return r.state },
 			CloudContract: func() rest.CloudContract { return r.cloud },
 			Reports:       func() (waiting, rejected int) { return 2, 1 },
 		},
