@@ -4944,6 +4944,20 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
+        /**
+         * @description The cloud rejects this worker's own organization key, or the worker has none. Do not repeat the request: the operator
+         *     has to change the configuration. `GET /readyz` returns the reason, and another worker may accept the request.
+         */
+        OwnKeyRefused: {
+            headers: {
+                "X-Request-Id": components["headers"]["XRequestId"];
+                "X-Svc-Contract": components["headers"]["XSvcContract"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ErrorResponse"];
+            };
+        };
         /** @description The body is larger than 1 MiB. */
         PayloadTooLarge: {
             headers: {
@@ -6218,6 +6232,7 @@ export interface operations {
             };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            424: components["responses"]["OwnKeyRefused"];
             /** @description The browser returned an invalid answer. */
             502: {
                 headers: {
@@ -8038,6 +8053,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["RenderTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            424: components["responses"]["OwnKeyRefused"];
             502: components["responses"]["RenderFailed"];
             503: components["responses"]["ServiceUnavailable"];
             504: components["responses"]["RenderTimeout"];
@@ -9437,6 +9453,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["RenderTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            424: components["responses"]["OwnKeyRefused"];
             502: components["responses"]["RenderFailed"];
             503: components["responses"]["ServiceUnavailable"];
             504: components["responses"]["RenderTimeout"];
@@ -9824,6 +9841,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["RenderTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            424: components["responses"]["OwnKeyRefused"];
             502: components["responses"]["RenderFailed"];
             503: components["responses"]["ServiceUnavailable"];
             504: components["responses"]["RenderTimeout"];
@@ -10042,11 +10060,11 @@ export interface operations {
                 };
             };
             415: components["responses"]["UnsupportedMediaType"];
+            424: components["responses"]["OwnKeyRefused"];
             500: components["responses"]["InternalError"];
             /**
              * @description No browser was started. `EXTERNAL_SERVICE_ERROR` is transient: the cloud is unreachable, or this worker is
-             *     full or does not accept launches. Another worker may accept the launch. `AUTHENTICATION_ERROR` needs a
-             *     configuration change: the cloud rejects this worker's own organization key, or the worker has none.
+             *     full or does not accept launches. Another worker may accept the launch.
              */
             503: {
                 headers: {

@@ -3441,6 +3441,9 @@ type WebDriverCommand = string
 // WebDriverSessionId The id of a WebDriver session.
 type WebDriverSessionId = WebDriverId
 
+// OwnKeyRefused The failure envelope. Branch on `error.code`, not on the status or the message.
+type OwnKeyRefused = externalRef0.ErrorResponse
+
 // RangeOutside The failure envelope. Branch on `error.code`, not on the status or the message.
 type RangeOutside = externalRef0.ErrorResponse
 
@@ -7057,6 +7060,8 @@ type LaunchProfileResult struct {
 	JSON413 *externalRef0.ErrorResponse
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON424 the response for an HTTP 424 `application/json` response
+	JSON424 *OwnKeyRefused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -7111,6 +7116,11 @@ func (r LaunchProfileResult) GetJSON413() *externalRef0.ErrorResponse {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r LaunchProfileResult) GetJSON415() *externalRef0.UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON424 returns the response for an HTTP 424 `application/json` response
+func (r LaunchProfileResult) GetJSON424() *OwnKeyRefused {
+	return r.JSON424
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -8939,6 +8949,13 @@ func ParseLaunchProfileResult(rsp *http.Response) (*LaunchProfileResult, error) 
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 424:
+		var dest OwnKeyRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON424 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9881,6 +9898,8 @@ type FilesArchivedApplicationzipResponse struct {
 }
 
 type NoBrowserTextResponse UnknownBrowser
+
+type OwnKeyRefusedJSONResponse externalRef0.ErrorResponse
 
 type RangeOutsideResponseHeaders struct {
 	ContentRange *string
@@ -11366,6 +11385,20 @@ func (response LaunchProfile415JSONResponse) VisitLaunchProfileResponse(w http.R
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LaunchProfile424JSONResponse struct{ OwnKeyRefusedJSONResponse }
+
+func (response LaunchProfile424JSONResponse) VisitLaunchProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(424)
 	_, err := buf.WriteTo(w)
 	return err
 }

@@ -71,7 +71,7 @@ func (a *acceptance) revokedWorkerKey(t *testing.T) {
 	id := a.owner.get(t, "/v1/organizations/"+a.org+"/api-keys").requireStatus(t, 200).text("data.items.0.id")
 	a.owner.do(t, "DELETE", "/v1/organizations/"+a.org+"/api-keys/"+id, "").requireStatus(t, 200)
 	for range 2 {
-		a.worker.post(t, "/sessions/profile", a.launchRequest()).requireError(t, 503, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
+		a.worker.post(t, "/sessions/profile", a.launchRequest()).requireError(t, 424, "AUTHENTICATION_ERROR", "SVC_KEY CUSTOM")
 	}
 	eventually(t, 15*time.Second, "the worker is not ready", func() error { return notReady(a.anonymous.base, "key_refused") })
 	answer := a.anonymous.get(t, "/readyz").requireError(t, 503, "EXTERNAL_SERVICE_ERROR", "license CUSTOM")

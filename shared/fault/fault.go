@@ -81,7 +81,7 @@ var kindResponses = map[Kind]kindResponse{
 	BadGateway:           {http.StatusBadGateway, CodeExternalService},
 	Unavailable:          {http.StatusServiceUnavailable, CodeExternalService},
 	Timeout:              {http.StatusGatewayTimeout, CodeExternalService},
-	OwnKeyRefused:        {http.StatusServiceUnavailable, CodeAuthentication},
+	OwnKeyRefused:        {http.StatusFailedDependency, CodeAuthentication}, // HTTP libraries repeat a 503
 	NotImplemented:       {http.StatusNotImplemented, CodeNotFound},
 	PreconditionRequired: {http.StatusPreconditionRequired, CodeConflict},
 }

@@ -29,7 +29,7 @@ func TestKind_StatusAndCode(t *testing.T) {
 		{BadGateway, 502, CodeExternalService},
 		{Unavailable, 503, CodeExternalService},
 		{Timeout, 504, CodeExternalService},
-		{OwnKeyRefused, 503, CodeAuthentication},
+		{OwnKeyRefused, 424, CodeAuthentication},
 		{NotImplemented, 501, CodeNotFound},
 		{PreconditionRequired, 428, CodeConflict},
 	} {

@@ -150,7 +150,7 @@ func TestLaunch_CloudRefusalStartsAndEndsNoBrowser(t *testing.T) {
 		{name: "profile limit reached", status: 402, code: "AUTHORIZATION_ERROR", reason: "profile_limit",
 			answer: cloudtest.JSON(402, `{"success":true,"data":{"allowed":false,"reason":"profile_limit","current":1,"limit":1}}`)},
 		{name: "no such profile", status: 404, code: "RESOURCE_NOT_FOUND", answer: nil},
-		{name: "a revoked key", status: 503, code: "AUTHENTICATION_ERROR", before: func() { r.cloud.Revoke(true) }, after: func() { r.cloud.Revoke(false) }},
+		{name: "a revoked key", status: 424, code: "AUTHENTICATION_ERROR", before: func() { r.cloud.Revoke(true) }, after: func() { r.cloud.Revoke(false) }},
 		{name: "down", status: 503, code: "EXTERNAL_SERVICE_ERROR", before: func() { r.cloud.Down(true) }, after: func() { r.cloud.Down(false) }},
 		{name: "nonsense", status: 503, code: "EXTERNAL_SERVICE_ERROR", answer: cloudtest.JSON(200, `{"success":true,"data":{}}`)},
 	} {

@@ -236,6 +236,9 @@ func TestRender_Refusals(t *testing.T) {
 		fake.Down(true)
 		check("no cloud", path, refusal{"", body, own, 503, "EXTERNAL_SERVICE_ERROR"})
 		fake.Down(false)
+		fake.Revoke(true)
+		check("a revoked key", path, refusal{"", body, own, 424, "AUTHENTICATION_ERROR"})
+		fake.Revoke(false)
 	}
 	r.cloud.Await(t, 0, 0)
 	r.assertNoLeftovers(t)

@@ -214,7 +214,7 @@ func TestFillSecret_OverREST(t *testing.T) {
 	r.cloud.Script(cloudtest.UseSecret, cloudtest.Failure(fault.Conflict, "The session is not running."), cloudtest.Failure(fault.Internal, "Something went wrong."), cloudtest.Failure(fault.Unauthenticated, "No."))
 	f.post(t, 409, nil)
 	f.post(t, 503, nil)
-	f.post(t, 503, nil) // the worker's own key
+	f.post(t, 424, nil) // the worker's own key
 	r.cloud.Down(true)
 	f.post(t, 503, nil)
 	r.cloud.Down(false)

@@ -112,7 +112,7 @@ func TestWorkerKey_GeneratedAtEveryStartAndPrintedOnce(t *testing.T) {
 		if status, _ := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "GET", "/sessions", ""); status != 401 {
 			t.Errorf("without: answered %d", status)
 		}
-		if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+nobody+`"}`, "X-API-Key", found[0]); status != 503 {
+		if status, _ := r.call(t.Context(), t, "POST", "/sessions/profile", `{"profileId":"`+nobody+`"}`, "X-API-Key", found[0]); status != 424 {
 			t.Errorf("a launch without an organization key: answered %d", status)
 		}
 		if err := r.stop(); err != nil {

@@ -164,7 +164,7 @@ func TestLaunchProfile_FailureStatuses(t *testing.T) {
 			Received: 91, Constraint: map[string]any{"availableVersions": []int{156}}}), 400, "RESOURCE_NOT_FOUND"},
 		{fault.New(fault.NotFound, "no"), 404, "RESOURCE_NOT_FOUND"},
 		{fault.New(fault.Conflict, "no"), 409, "RESOURCE_CONFLICT"},
-		{fault.New(fault.OwnKeyRefused, "no"), 503, "AUTHENTICATION_ERROR"},
+		{fault.New(fault.OwnKeyRefused, "no"), 424, "AUTHENTICATION_ERROR"},
 		{fault.New(fault.Unavailable, "no"), 503, "EXTERNAL_SERVICE_ERROR"},
 		{fault.New(fault.Timeout, "no"), 504, "EXTERNAL_SERVICE_ERROR"},
 		{fmt.Errorf("a path: /secret"), 500, "INTERNAL_ERROR"},
