@@ -106,7 +106,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	document := contracttest.Load(t, "cloud.yaml")
 	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/options|v1/auth/oidc/\w+|v1/profile-data/\{directory\}/deleted|account/[a-z-]+)` +
 		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|sign-in/link|verify-email|password/forgot|password/reset)))$`)
-	both := regexp.MustCompile(`^GET /v1/(license/(slots/\{slotId\}|events|usage)|machines|chromium/releases|profiles/\{profileId\}/data/versions)$`) // for workers and for people
+	both := regexp.MustCompile(`^GET /v1/(license/(slots/\{slotId\}|events|usage(/days)?)|machines|chromium/releases|profiles/\{profileId\}/data/versions)$`) // for workers and for people
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*)|POST /v1/profiles/\{profileId\}/data/(versions|lease)|POST /v1/secrets/\{secretId\}/use)$`)
 	for id, op := range operationsOf(document.T()) {
 		route, want := op.method+" "+op.path, []string{byBearer, byCookie}

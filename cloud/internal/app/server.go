@@ -9,8 +9,10 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/api/access"
 	"github.com/browser-svc/svc/cloud/internal/api/replay"
 	"github.com/browser-svc/svc/cloud/internal/api/rest"
+	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
 	"github.com/browser-svc/svc/gen/cloudapi"
+	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/oapi"
 	"github.com/browser-svc/svc/shared/program"
@@ -82,8 +84,11 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Secrets:       rest.Secrets{Secrets: p.secrets},
 		Sessions:      rest.Sessions{Feed: p.activity, Licenses: p.licenses},
 		Machines:      rest.Machines{Machines: p.licenses},
-		License:       rest.License{Licenses: p.licenses, Profiles: launchProfiles{p.profiles}, Feed: p.activity},
-		Releases:      rest.Releases{Catalog: p.catalog, Public: p.public},
+		License: rest.License{
+			Licenses: p.licenses, Profiles: launchProfiles{p.profiles}, Feed: p.activity,
+			Ends: &activity.Feed{DB: p.pools.launches, Clock: clock.System{}},
+		},
+		Releases: rest.Releases{Catalog: p.catalog, Public: p.public},
 	}
 }
 

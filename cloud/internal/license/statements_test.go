@@ -25,7 +25,7 @@ func TestStatements_SlotByIDIsScopedToOrganization(t *testing.T) {
 		args      []any
 	}{
 		{"renew", renewSQL, []any{slot, 120}},
-		{"run", startSlotSQL, []any{slot, some, 1, some, 156, "2026-11-21T10:15:00Z", 21600}},
+		{"run", startSlotSQL, []any{slot, some, 1, some, 156, "2026-11-21T10:15:00Z", 21600, nil}},
 		{"relabel", relabelSQL, []any{slot, 2}},
 		{"undo", undoSQL, []any{uuidArray([]uuid.UUID{slot}), 120}},
 	} {

@@ -34,6 +34,9 @@ func TestLaunchToken_OpensOnePage(t *testing.T) {
 	if status, text := ask("GET", *launched.ViewUrl); status != http.StatusSeeOther {
 		t.Fatalf("the first use: %d %s", status, text)
 	}
+	if status, text := ask("GET", *launched.DevtoolsFrontendUrl); status != http.StatusSeeOther {
+		t.Errorf("the first use of another page: %d %s", status, text)
+	}
 	for _, address := range []string{*launched.ViewUrl, *launched.DevtoolsFrontendUrl} {
 		if status, text := ask("GET", address); status != http.StatusNotFound || text != "unknown browser" {
 			t.Errorf("a second use: %d %s", status, text)

@@ -23,11 +23,17 @@ type License struct {
 	Licenses licenses
 	Profiles launchProfiles
 	Feed     networkFeed
+	Ends     networkEnds
 }
 
-// networkFeed stores and sums what sessions have transferred.
-type networkFeed interface {
+// networkEnds stores what ended sessions have transferred. It needs no connection that other
+// operations of an organization can occupy.
+type networkEnds interface {
 	SetNetwork(ctx context.Context, orgID, sessionID uuid.UUID, n activity.Network) error
+}
+
+// networkFeed sums what sessions have transferred.
+type networkFeed interface {
 	Usage(ctx context.Context, orgID uuid.UUID, start, end time.Time) (activity.Usage, error)
 	UsageByDay(ctx context.Context, orgID uuid.UUID, start, end time.Time) ([]activity.UsageDay, error)
 }
@@ -259,7 +265,7 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 		if err != nil {
 			return nil, err
 		}
-		if err := h.Feed.SetNetwork(ctx, report.OrgID, report.SessionID, network); err != nil {
+		if err := h.Ends.SetNetwork(ctx, report.OrgID, report.SessionID, network); err != nil {
 			return nil, err
 		}
 	}

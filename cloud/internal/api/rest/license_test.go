@@ -79,7 +79,7 @@ func newLicenseAPI(t *testing.T) *licenseAPI {
 	must(t, licenses.SetLimit(t.Context(), tx, a.org, &two))
 	must(t, tx.Commit())
 	a.profile = a.create(map[string]any{"name": "Checkout", "browserVersion": 156}).Id
-	a.license = rest.License{Licenses: licenses, Profiles: ephemeralProfiles{profiles}, Feed: a.feed}
+	a.license = rest.License{Licenses: licenses, Profiles: ephemeralProfiles{profiles}, Feed: a.feed, Ends: a.feed}
 	a.serve(licenseHandlers{
 		License: a.license, Machines: rest.Machines{Machines: licenses}, Sessions: rest.Sessions{Feed: a.feed, Licenses: licenses},
 	})

@@ -10,6 +10,7 @@ import (
 const (
 	reservationTTL      = 2 * 60
 	unreportedTTL       = 6 * 60 * 60
+	maxReportDelay      = 60 * 60 // of a start without a reservation
 	heartbeatTTL        = 5 * 60
 	reapGrace           = 90 // after the start of a replica
 	queueTTL            = 15 // of a place without a waiting call
@@ -264,7 +265,9 @@ func (m *model) start(q start, a *answer) {
 		return
 	}
 	if !found {
-		s.reserved = m.now
+		if s.reserved = m.now; q.startedAt < m.now && q.startedAt >= m.now-maxReportDelay {
+			s.reserved = q.startedAt
+		}
 	}
 	m.slots[q.session] = slot{
 		state: "running", reserved: s.reserved, profile: q.profile, created: s.created, machine: q.machine, boot: q.boot, seq: q.seq,

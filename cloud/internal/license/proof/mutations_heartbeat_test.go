@@ -65,9 +65,9 @@ func leaseMutations() []*mutation {
 		{name: "reservations of 1 minute", rule: "2 minutes (DESIGN 6)", plan: sessions, changes: []change{
 			{takeOne, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "6 hours from the report, not from the start", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
-			{startSlot, "GREATEST($7::timestamptz, s.reserved_at) + make", "clock_timestamp() + make"}}},
+			{startSlot, "GREATEST($7::timestamptz, COALESCE($9::timestamptz, s.reserved_at)) + make", "clock_timestamp() + make"}}},
 		{name: "a start before its reservation", rule: "the worker's clock can't extend the lease", plan: sessions, changes: []change{
-			{startSlot, "GREATEST($7::timestamptz, s.reserved_at) + make", "$7::timestamptz + make"}}},
+			{startSlot, "GREATEST($7::timestamptz, COALESCE($9::timestamptz, s.reserved_at)) + make", "$7::timestamptz + make"}}},
 		{name: "3 hours until the first heartbeat", rule: "six hours since startedAt (spec 3.2)", plan: sessions, changes: []change{
 			{startSlot, "make_interval(secs => $8)", "make_interval(secs => $8 / 2)"}}},
 		{name: "10 minutes from a heartbeat", rule: "five minutes since heartbeatAt (spec 3.2)", plan: sessions, changes: []change{
