@@ -81,7 +81,7 @@ func (a *acceptance) revokedWorkerKey(t *testing.T) {
 	live.requireValue(t, "data.reason", `"key_refused"`)
 	a.anonymous.get(t, "/health").requireStatus(t, 200).requireValue(t, "data.license", `"key_refused"`)
 	before := a.worker.get(t, "/fleet/status").requireStatus(t, 200).text("data.license.lastAnswerAt")
-	a.worker.post(t, "/sessions/profile", a.launchRequest()).requireStatus(t, 503)
+	a.worker.post(t, "/sessions/profile", a.launchRequest()).requireStatus(t, 424)
 	if now := a.worker.get(t, "/fleet/status").text("data.license.lastAnswerAt"); now != before {
 		t.Errorf("lastAnswerAt changed from %s to %s although the key is refused", before, now)
 	}
