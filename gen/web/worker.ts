@@ -6134,26 +6134,6 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
-            /** @description The cloud refuses the organization key that the session is charged to. */
-            401: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "AUTHENTICATION_ERROR",
-                     *         "message": "The organization key is not valid."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
             /** @description The secret may not be used in this document or by this session, as the detail says. */
             403: {
                 headers: {
@@ -6233,47 +6213,7 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             424: components["responses"]["OwnKeyRefused"];
-            /** @description The browser returned an invalid answer. */
-            502: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "EXTERNAL_SERVICE_ERROR",
-                     *         "message": "The browser returned an invalid answer."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
             503: components["responses"]["ServiceUnavailable"];
-            /** @description The browser did not answer in time. */
-            504: {
-                headers: {
-                    "X-Request-Id": components["headers"]["XRequestId"];
-                    "X-Svc-Contract": components["headers"]["XSvcContract"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    /**
-                     * @example {
-                     *       "error": {
-                     *         "code": "EXTERNAL_SERVICE_ERROR",
-                     *         "message": "The browser did not answer in time."
-                     *       },
-                     *       "success": false
-                     *     }
-                     */
-                    "application/json": components["schemas"]["ErrorResponse"];
-                };
-            };
             default: components["responses"]["Failure"];
         };
     };

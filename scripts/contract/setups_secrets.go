@@ -12,7 +12,7 @@ import (
 func (p *exampleRunner) secretSetups() map[string]func(context.Context) (exampleSetup, error) {
 	return map[string]func(context.Context) (exampleSetup, error){
 		"createSecret": func(context.Context) (exampleSetup, error) {
-			return exampleSetup{body: map[string]any{"name": strings.ToLower(rand.Text())}}, nil
+			return exampleSetup{body: map[string]any{"name": newSecretName()}}, nil
 		},
 		"getSecret":    p.secretSetup,
 		"updateSecret": p.secretSetup,
@@ -29,13 +29,15 @@ func (p *exampleRunner) secretSetups() map[string]func(context.Context) (example
 	}
 }
 
+func newSecretName() string { return strings.ToLower(rand.Text()) }
+
 // secretSetup creates a secret of the seeded organization.
 func (p *exampleRunner) secretSetup(ctx context.Context) (exampleSetup, error) {
 	if err := p.activateSeeded(ctx); err != nil {
 		return exampleSetup{}, err
 	}
 	created, err := requireSuccess(p.seed.Owner.api.CreateSecretWithResponse(ctx, cloudapi.CreateSecretRequest{
-		Name: strings.ToLower(rand.Text()), Origins: []string{"https://accounts.example.com"}, TotpSeed: new("JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"),
+		Name: newSecretName(), Origins: []string{"https://accounts.example.com"}, TotpSeed: new("JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"),
 	}))
 	if err != nil {
 		return exampleSetup{}, err

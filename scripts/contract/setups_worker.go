@@ -86,6 +86,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"launchProfile":     p.launchSetup,
 		"getBrowserSession": p.sessionSetup,
 		"getSessionNetwork": p.sessionSetup,
+		"fillSecret":        p.fillSetup,
 
 		"updateBrowserSession": p.sessionSetup,
 		"killBrowserSession": func(ctx context.Context) (exampleSetup, error) {
