@@ -10,9 +10,6 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// reencryptBatch is the number of profiles re-encrypted per transaction.
-const reencryptBatch = 500
-
 const secretColumns = `id, organization_id, proxy_secret, client_certificate_secret`
 
 // ReencryptSecrets re-encrypts the proxy passwords and client certificates of all
@@ -20,33 +17,12 @@ const secretColumns = `id, organization_id, proxy_secret, client_certificate_sec
 // number of their profiles. A secret that cannot be decrypted is an error and stays
 // unchanged.
 func ReencryptSecrets(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
-	for last := uuid.Nil; ; {
-		var rows []row
-		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
-			rows = nil
-			err := tx.SelectContext(ctx, &rows, `
-				SELECT `+secretColumns+` FROM profiles
-				WHERE id > $1 AND (proxy_secret IS NOT NULL OR client_certificate_secret IS NOT NULL)
-				ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
-			if err != nil {
-				return fmt.Errorf("read the secrets of profiles: %w", err)
-			}
-			for i := range rows {
-				if err := rows[i].reencrypt(ctx, tx, sealer); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return total, err
-		}
-		total += len(rows)
-		if len(rows) < reencryptBatch {
-			return total, nil
-		}
-		last = rows[len(rows)-1].ID
-	}
+	return pg.InBatches(ctx, system, "the secrets of profiles", `
+		SELECT `+secretColumns+` FROM profiles
+		WHERE id > $1 AND (proxy_secret IS NOT NULL OR client_certificate_secret IS NOT NULL)
+		ORDER BY id LIMIT $2 FOR UPDATE`,
+		func(r *row) uuid.UUID { return r.ID },
+		func(ctx context.Context, tx *sqlx.Tx, r *row) error { return r.reencrypt(ctx, tx, sealer) })
 }
 
 // CheckPasswords decrypts the proxy passwords of all organizations. It returns their

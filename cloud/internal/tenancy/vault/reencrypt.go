@@ -10,37 +10,13 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// reencryptBatch is the number of secrets re-encrypted per transaction.
-const reencryptBatch = 500
-
 // Reencrypt re-encrypts the passwords and TOTP seeds of all organizations with the current
 // key, so that older keys can be removed. It returns the number of secrets. A value that
 // cannot be decrypted is an error and stays unchanged.
 func Reencrypt(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
-	for last := uuid.Nil; ; {
-		var rows []row
-		err := pg.InTx(ctx, system, func(tx *sqlx.Tx) error {
-			rows = nil
-			err := tx.SelectContext(ctx, &rows, `SELECT `+columns+` FROM secrets WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE`, last, reencryptBatch)
-			if err != nil {
-				return fmt.Errorf("read the secrets: %w", err)
-			}
-			for i := range rows {
-				if err := rows[i].reencrypt(ctx, tx, sealer); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return total, err
-		}
-		total += len(rows)
-		if len(rows) < reencryptBatch {
-			return total, nil
-		}
-		last = rows[len(rows)-1].ID
-	}
+	return pg.InBatches(ctx, system, "the secrets", `SELECT `+columns+` FROM secrets WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE`,
+		func(r *row) uuid.UUID { return r.ID },
+		func(ctx context.Context, tx *sqlx.Tx, r *row) error { return r.reencrypt(ctx, tx, sealer) })
 }
 
 func (r *row) reencrypt(ctx context.Context, tx *sqlx.Tx, sealer Sealer) error {
