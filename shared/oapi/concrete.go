@@ -20,12 +20,15 @@ type concretePath struct {
 // with all methods; the router only with their own.
 func (s *spec) concretePaths(o *operation) (found []concretePath) {
 	for path, item := range s.Paths {
+		literals := literalsFor(o.info.Path, path)
+		if len(literals) == 0 {
+			continue
+		}
 		methods := slices.Sorted(maps.Keys(item.endpoints()))
 		if slices.Contains(methods, http.MethodGet) && !slices.Contains(methods, http.MethodHead) {
 			methods = append(methods, http.MethodHead)
 		}
-		literals := literalsFor(o.info.Path, path)
-		if len(literals) > 0 && !slices.Contains(methods, o.info.Method) {
+		if !slices.Contains(methods, o.info.Method) {
 			found = append(found, concretePath{literals, strings.Join(methods, ", ")})
 		}
 	}
