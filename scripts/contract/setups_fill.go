@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,18 +46,9 @@ func (p *exampleRunner) navigate(ctx context.Context, l *launched, address strin
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.workerURL+"/browsers/"+l.id+"/navigate", bytes.NewReader(body))
-	if err != nil {
-		return err
+	status, _, err := p.callBrowser(ctx, l, http.MethodPost, "/navigate", string(body))
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("open %s: %d", address, status)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := withHeader("X-Svc-Token", l.token).Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("open %s: %s", address, response.Status)
-	}
-	return nil
+	return err
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
@@ -58,19 +58,14 @@ func (p *exampleRunner) questionSetup(ctx context.Context) (exampleSetup, error)
 }
 
 func (p *exampleRunner) listQuestions(ctx context.Context, l *launched, listed any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.workerURL+"/browsers/"+l.id+"/handover/questions", nil)
+	status, answer, err := p.callBrowser(ctx, l, http.MethodGet, "/handover/questions", "")
 	if err != nil {
 		return err
 	}
-	response, err := withHeader("X-Svc-Token", l.token).Do(r)
-	if err != nil {
-		return err
+	if status != http.StatusOK {
+		return fmt.Errorf("list questions: %d", status)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("list questions: %s", response.Status)
-	}
-	return json.NewDecoder(response.Body).Decode(listed)
+	return json.Unmarshal(answer, listed)
 }
 
 // cancelHandover cancels the handover of the launch if one is open.
@@ -83,22 +78,12 @@ func (p *exampleRunner) handover(ctx context.Context, method, body string, allow
 	if _, err := p.sessionSetup(ctx); err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, p.workerURL+"/browsers/"+p.launch.id+"/handover", strings.NewReader(body))
+	status, _, err := p.callBrowser(ctx, p.launch, method, "/handover", body)
 	if err != nil {
 		return err
 	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+	if slices.Contains(allowed, status) {
+		return nil
 	}
-	response, err := withHeader("X-Svc-Token", p.launch.token).Do(r)
-	if err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	for _, status := range allowed {
-		if response.StatusCode == status {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s handover: %s", method, response.Status)
+	return fmt.Errorf("%s handover: %d", method, status)
 }

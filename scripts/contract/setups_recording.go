@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
@@ -63,18 +62,13 @@ func (p *exampleRunner) recordedSetup(ctx context.Context) (exampleSetup, error)
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.workerURL+"/browsers/"+s.path["launchId"]+"/recording", strings.NewReader(`{"record":["events"]}`))
+	l := &launched{id: s.path["launchId"], token: s.header["X-Svc-Token"]}
+	status, _, err := p.callBrowser(ctx, l, http.MethodPost, "/recording", `{"record":["events"]}`)
 	if err != nil {
 		return exampleSetup{}, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := withHeader("X-Svc-Token", s.header["X-Svc-Token"]).Do(r)
-	if err != nil {
-		return exampleSetup{}, err
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusCreated {
-		return exampleSetup{}, fmt.Errorf("start a recording: %s", response.Status)
+	if status != http.StatusCreated {
+		return exampleSetup{}, fmt.Errorf("start a recording: %d", status)
 	}
 	return s, nil
 }

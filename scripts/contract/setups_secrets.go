@@ -17,6 +17,7 @@ func (p *exampleRunner) secretSetups() map[string]func(context.Context) (example
 		"getSecret":    p.secretSetup,
 		"updateSecret": p.secretSetup,
 		"deleteSecret": p.secretSetup,
+		"fillSecret":   p.fillSetup,
 		"useSecret": func(ctx context.Context) (exampleSetup, error) {
 			s, err := p.secretSetup(ctx)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -50,22 +51,36 @@ func (p *exampleRunner) launchWith(ctx context.Context, settings workerapi.Brows
 
 // newTab opens a tab and returns its id.
 func (p *exampleRunner) newTab(ctx context.Context, l *launched) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, p.workerURL+"/browsers/"+l.id+"/json/new", nil)
+	status, answer, err := p.callBrowser(ctx, l, http.MethodPut, "/json/new", "")
 	if err != nil {
 		return "", err
 	}
-	response, err := withHeader("X-Svc-Token", l.token).Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
 	var tab struct {
 		ID string `json:"id"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&tab); err != nil {
-		return "", fmt.Errorf("open a tab: %s: %w", response.Status, err)
+	if err := json.Unmarshal(answer, &tab); err != nil {
+		return "", fmt.Errorf("open a tab: %d: %w", status, err)
 	}
 	return tab.ID, nil
+}
+
+// callBrowser sends a request for a route of a browser, with its control token. The body is JSON, or
+// empty.
+func (p *exampleRunner) callBrowser(ctx context.Context, l *launched, method, route, body string) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, p.workerURL+"/browsers/"+l.id+route, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := withHeader("X-Svc-Token", l.token).Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
 }
 
 // workerSetups are the setups of the worker API.
@@ -83,11 +98,9 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"listAndroidModels": func(context.Context) (exampleSetup, error) {
 			return exampleSetup{query: map[string]string{"browserVersion": strconv.Itoa(int(p.seed.BrowserVersion))}}, nil
 		},
-		"launchProfile":     p.launchSetup,
-		"getBrowserSession": p.sessionSetup,
-		"getSessionNetwork": p.sessionSetup,
-		"fillSecret":        p.fillSetup,
-
+		"launchProfile":        p.launchSetup,
+		"getBrowserSession":    p.sessionSetup,
+		"getSessionNetwork":    p.sessionSetup,
 		"updateBrowserSession": p.sessionSetup,
 		"killBrowserSession": func(ctx context.Context) (exampleSetup, error) {
 			l, err := p.newLaunch(ctx, true)
