@@ -181,7 +181,7 @@ func TestGuard_RefusesUnansweredAtEnd(t *testing.T) {
 	w.questions(t, 0)
 }
 
-// TestGuard_LimitsQuestions opens more asked documents than questions can be open.
+// TestGuard_LimitsQuestions opens more documents that must ask than questions can be open.
 func TestGuard_LimitsQuestions(t *testing.T) {
 	w := newWall(t, askingRules, nil)
 	w.run(t, w.page(t), `for (let i = 0; i < 20; i++) document.body.append(Object.assign(document.createElement("iframe"), {src: `+quoted(w.url("a.ask.allowed", "/?"))+` + i}))`)

@@ -48,8 +48,8 @@ func TestEndProfileSession_StoresNetwork(t *testing.T) {
 	if len(days) != 1 || days[0].Sessions != 1 || days[0].BytesSent != 4210 || days[0].BytesReceived != 91822 || days[0].Denied != 2 || days[0].ProfileName != "Checkout" || days[0].ProfileId == nil {
 		t.Errorf("usage by day: %+v", days)
 	}
-	stranger := bearer(a.organization().String())
-	if days := decode[cloudapi.UsageDays](t, a.do("GET", "/v1/license/usage/days", stranger, nil), 200).Items; len(days) != 0 {
+	other := bearer(a.organization().String())
+	if days := decode[cloudapi.UsageDays](t, a.do("GET", "/v1/license/usage/days", other, nil), 200).Items; len(days) != 0 {
 		t.Errorf("usage of another organization: %+v", days)
 	}
 	a.do("GET", "/v1/license/usage/days?from=2026-11-22T00:00:00Z&to=2026-11-21T00:00:00Z", a.caller, nil).want(t, 400, "VALIDATION_ERROR")
