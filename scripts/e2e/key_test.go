@@ -36,7 +36,7 @@ func TestRevokedKey_RefusesLaunchesAndKeepsSessions(t *testing.T) {
 	revoked, err := env.dashboard.RevokeApiKeyWithResponse(t.Context(), env.org, env.keyID)
 	requireAnswer(t, err, revoked, http.StatusOK)
 
-	refusal := env.worker.requireLaunchRefused(t, request, http.StatusServiceUnavailable)
+	refusal := env.worker.requireLaunchRefused(t, request, http.StatusFailedDependency)
 	if refusal.Code != sharedapi.ErrorCodeAUTHENTICATIONERROR || refusal.Details == nil || (*refusal.Details)[0].Field != "SVC_KEY" {
 		t.Errorf("with a revoked key, the error is %+v", refusal)
 	}

@@ -75,7 +75,7 @@ func TestIsolation_HidesHostFiles(t *testing.T) {
 			}
 			var listing string // a directory that cannot be opened has an empty page
 			if canReadFile(t, c, page, filepath.Dir(r.dir)+"/") {
-				eventually(t, 10*time.Second, "the loaded listing", func() bool {
+				eventually(t, time.Minute, "the loaded listing", func() bool {
 					c.eval(t, page, `document.readyState === 'complete' ? 'listing: ' + document.body.innerText : ''`, &listing)
 					return listing != ""
 				})
