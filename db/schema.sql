@@ -95,6 +95,29 @@ CREATE FUNCTION public.license_stale(lease_until timestamp with time zone) RETUR
 
 COMMENT ON FUNCTION public.license_stale(lease_until timestamp with time zone) IS 'Reports whether a slot with this lease is stale and may be reclaimed (specification 3.2). The only definition of this rule.';
 
+CREATE TABLE public.access_tokens (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    name text NOT NULL,
+    scopes text[] NOT NULL,
+    token_hash bytea NOT NULL,
+    last_four text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone,
+    CONSTRAINT access_tokens_scopes CHECK ((cardinality(scopes) > 0)),
+    CONSTRAINT access_tokens_token_hash_length CHECK ((length(token_hash) = 32))
+);
+
+ALTER TABLE ONLY public.access_tokens FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.access_tokens IS 'Tokens with which programs act for a user in one organization. They end with the membership.';
+
+COMMENT ON COLUMN public.access_tokens.token_hash IS 'SHA-256 of the token. The token itself is never stored.';
+
+COMMENT ON COLUMN public.access_tokens.last_used_at IS 'Written at most once a minute; null if the token was never used.';
+
 CREATE TABLE public.activity_sessions (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -963,6 +986,12 @@ COMMENT ON COLUMN public.users.disabled_at IS 'When an operator disabled the acc
 
 COMMENT ON COLUMN public.users.last_organization_id IS 'The organization that becomes active when the user signs in.';
 
+ALTER TABLE ONLY public.access_tokens
+    ADD CONSTRAINT access_tokens_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.access_tokens
+    ADD CONSTRAINT access_tokens_token_hash_key UNIQUE (token_hash);
+
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_pkey PRIMARY KEY (organization_id, id);
 
@@ -1110,6 +1139,10 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
+CREATE INDEX access_tokens_expires_at_idx ON public.access_tokens USING btree (expires_at);
+
+CREATE INDEX access_tokens_membership_idx ON public.access_tokens USING btree (organization_id, user_id);
+
 CREATE INDEX activity_sessions_feed ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC);
 
 CREATE INDEX activity_sessions_labelled ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC) WHERE (metadata IS NOT NULL);
@@ -1198,6 +1231,9 @@ CREATE TRIGGER delete_profile_data AFTER DELETE ON public.profiles FOR EACH ROW 
 
 CREATE TRIGGER forget_secret_profile AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.forget_secret_profile();
 
+ALTER TABLE ONLY public.access_tokens
+    ADD CONSTRAINT access_tokens_membership_fkey FOREIGN KEY (organization_id, user_id) REFERENCES public.memberships(organization_id, user_id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
@@ -1285,7 +1321,11 @@ ALTER TABLE ONLY public.user_identities
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_last_organization_id_fkey FOREIGN KEY (last_organization_id) REFERENCES public.organizations(id) ON DELETE SET NULL;
 
+ALTER TABLE public.access_tokens ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.activity_sessions ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY all_organizations ON public.access_tokens TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.activity_sessions TO svc_all USING (true);
 
@@ -1364,6 +1404,8 @@ ALTER TABLE public.license_slots ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.license_superseded_boots ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.memberships ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY one_organization ON public.access_tokens USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.activity_sessions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 

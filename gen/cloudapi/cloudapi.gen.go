@@ -21,6 +21,60 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AccessTokenScope.
+const (
+	BillingRead   AccessTokenScope = "billing:read"
+	KeysWrite     AccessTokenScope = "keys:write"
+	MembersWrite  AccessTokenScope = "members:write"
+	ProfilesRead  AccessTokenScope = "profiles:read"
+	ProfilesWrite AccessTokenScope = "profiles:write"
+	SessionsRead  AccessTokenScope = "sessions:read"
+)
+
+// Valid indicates whether the value is a known member of the AccessTokenScope enum.
+func (e AccessTokenScope) Valid() bool {
+	switch e {
+	case BillingRead:
+		return true
+	case KeysWrite:
+		return true
+	case MembersWrite:
+		return true
+	case ProfilesRead:
+		return true
+	case ProfilesWrite:
+		return true
+	case SessionsRead:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AccessTokenSortField.
+const (
+	AccessTokenSortFieldCreatedAt  AccessTokenSortField = "createdAt"
+	AccessTokenSortFieldExpiresAt  AccessTokenSortField = "expiresAt"
+	AccessTokenSortFieldLastUsedAt AccessTokenSortField = "lastUsedAt"
+	AccessTokenSortFieldName       AccessTokenSortField = "name"
+)
+
+// Valid indicates whether the value is a known member of the AccessTokenSortField enum.
+func (e AccessTokenSortField) Valid() bool {
+	switch e {
+	case AccessTokenSortFieldCreatedAt:
+		return true
+	case AccessTokenSortFieldExpiresAt:
+		return true
+	case AccessTokenSortFieldLastUsedAt:
+		return true
+	case AccessTokenSortFieldName:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ApiKeySortField.
 const (
 	ApiKeySortFieldCreatedAt  ApiKeySortField = "createdAt"
@@ -912,6 +966,78 @@ type AcceptInvitationRequest struct {
 	Token *string `json:"token,omitempty"`
 }
 
+// AccessToken An access token, without the full token.
+type AccessToken struct {
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt externalRef0.Timestamp `json:"expiresAt"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// LastFour The last four characters of the token.
+	LastFour string `json:"lastFour"`
+
+	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
+
+	// Name The name of the token, such as the program that uses it. Names need not be unique.
+	//
+	// Example: deployment
+	Name AccessTokenName `json:"name"`
+
+	// OrganizationId An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	OrganizationId externalRef0.Uuid `json:"organizationId"`
+
+	// Scopes The scopes of the token.
+	Scopes AccessTokenScopes `json:"scopes"`
+}
+
+// AccessTokenList A page of access tokens.
+type AccessTokenList struct {
+	// Items The tokens of this page.
+	Items []AccessToken `json:"items"`
+
+	// Pagination The position of a page in the list.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// AccessTokenListResponse A success with a page of access tokens.
+type AccessTokenListResponse struct {
+	// Data A page of access tokens.
+	Data AccessTokenList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
+}
+
+// AccessTokenName The name of the token, such as the program that uses it. Names need not be unique.
+//
+// Example: deployment
+type AccessTokenName = string
+
+// AccessTokenScope What an access token may do. `profiles:write` includes `profiles:read`. `keys:write` and `members:write` include
+// reading. With `members:write`, a token acts at most as an admin.
+type AccessTokenScope string
+
+// AccessTokenScopes The scopes of the token.
+type AccessTokenScopes = []AccessTokenScope
+
+// AccessTokenSortField The sort fields of access tokens.
+type AccessTokenSortField string
+
 // AccountPage An HTML page.
 type AccountPage = string
 
@@ -1099,7 +1225,8 @@ type AuditActor struct {
 // itself.
 type AuditActorType string
 
-// AuditDetails Details of the change. The members depend on the action. Secrets are never included.
+// AuditDetails Details of the change. The members depend on the action. If the actor used an access token, `accessToken`
+// contains the id and the name of the token. Secrets are never included.
 type AuditDetails map[string]interface{}
 
 // AuditEvent A change in an organization.
@@ -1120,7 +1247,8 @@ type AuditEvent struct {
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
-	// Details Details of the change. The members depend on the action. Secrets are never included.
+	// Details Details of the change. The members depend on the action. If the actor used an access token, `accessToken`
+	// contains the id and the name of the token. Secrets are never included.
 	Details AuditDetails `json:"details"`
 
 	// Id An identifier.
@@ -1556,6 +1684,22 @@ type ContactMessageResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
+// CreateAccessTokenRequest A new access token.
+type CreateAccessTokenRequest struct {
+	// ExpiresAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	ExpiresAt *externalRef0.Timestamp `json:"expiresAt,omitempty"`
+
+	// Name The name of the token, such as the program that uses it. Names need not be unique.
+	//
+	// Example: deployment
+	Name AccessTokenName `json:"name"`
+
+	// Scopes The scopes of the token.
+	Scopes AccessTokenScopes `json:"scopes"`
+}
+
 // CreateApiKeyRequest A new key.
 type CreateApiKeyRequest struct {
 	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
@@ -1822,6 +1966,24 @@ type CreateSecretRequest struct {
 	//
 	// Example: robot@example.com
 	Username *SecretUsername `json:"username,omitempty"`
+}
+
+// CreatedAccessToken A new access token.
+type CreatedAccessToken struct {
+	// AccessToken An access token, without the full token.
+	AccessToken AccessToken `json:"accessToken"`
+
+	// Token The full token. It is not shown again.
+	Token string `json:"token"`
+}
+
+// CreatedAccessTokenResponse A success with the full new token.
+type CreatedAccessTokenResponse struct {
+	// Data A new access token.
+	Data CreatedAccessToken `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
 }
 
 // CreatedApiKey A new key.
@@ -4731,6 +4893,14 @@ type VerifyEmailRequest struct {
 // Example: registry.example.com/svc_k3fdmz5w2v6x4y7a3b5c7d2e4f6gq7ta/local-api
 type WorkerImage = string
 
+// AccessTokenId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type AccessTokenId = externalRef0.Uuid
+
+// AccessTokenSortBy The sort fields of access tokens.
+type AccessTokenSortBy = AccessTokenSortField
+
 // AddOnId An identifier.
 //
 // Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -5085,6 +5255,21 @@ type ListAuthSessionsParams struct {
 	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
 }
 
+// ListAccessTokensParams defines parameters for ListAccessTokens.
+type ListAccessTokensParams struct {
+	// Page The page number, starting at 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit The maximum number of items per page.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy The sort field.
+	SortBy *AccessTokenSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The sort direction.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+}
+
 // ListInvoicesParams defines parameters for ListInvoices.
 type ListInvoicesParams struct {
 	// Page The page number, starting at 1.
@@ -5400,6 +5585,9 @@ type SignInWithLinkJSONRequestBody = SignInWithLinkRequest
 
 // SignUpJSONRequestBody defines body for SignUp for application/json ContentType.
 type SignUpJSONRequestBody = SignUpRequest
+
+// CreateAccessTokenJSONRequestBody defines body for CreateAccessToken for application/json ContentType.
+type CreateAccessTokenJSONRequestBody = CreateAccessTokenRequest
 
 // UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
 type UpdateUserJSONRequestBody = UpdateUserRequest
@@ -5718,9 +5906,9 @@ type ClientInterface interface {
 
 	// ChangePasswordWithBody Update your password
 	//
-	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-	// created by single sign-on has no password; set its first password by a password reset.
+	// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+	// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+	// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5729,9 +5917,9 @@ type ClientInterface interface {
 
 	// ChangePassword Update your password
 	//
-	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-	// created by single sign-on has no password; set its first password by a password reset.
+	// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+	// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+	// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5760,8 +5948,8 @@ type ClientInterface interface {
 
 	// ResetPasswordWithBody Update a password with a reset token
 	//
-	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-	// address. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+	// e-mail tokens and verifies the address. Sign in with the new password next.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5770,8 +5958,8 @@ type ClientInterface interface {
 
 	// ResetPassword Update a password with a reset token
 	//
-	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-	// address. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+	// e-mail tokens and verifies the address. Sign in with the new password next.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5868,7 +6056,7 @@ type ClientInterface interface {
 
 	// SignOutEverywhere End all of your dashboard sessions
 	//
-	// Ends all sessions, including the current one.
+	// Ends all sessions, including the current one, and revokes all of your access tokens.
 	//
 	// Corresponds with POST /v1/auth/sign-out-everywhere (the `SignOutEverywhere` operationId).
 	SignOutEverywhere(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5910,6 +6098,57 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAccessTokens List your access tokens
+	//
+	// Lists your access tokens for the active organization, never the full tokens. An expired token stays in the list
+	// for 30 days. `lastUsedAt` is accurate to one minute.
+	//
+	// Corresponds with GET /v1/auth/tokens (the `ListAccessTokens` operationId).
+	ListAccessTokens(ctx context.Context, params *ListAccessTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAccessTokenWithBody Create an access token
+	//
+	// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+	// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+	// Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+	// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+	// create, list or revoke tokens.
+	//
+	// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+	CreateAccessTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAccessToken Create an access token
+	//
+	// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+	// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+	// Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+	// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+	// create, list or revoke tokens.
+	//
+	// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+	CreateAccessToken(ctx context.Context, body CreateAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeAccessToken Revoke an access token
+	//
+	// Revokes one of your tokens for the active organization. This takes effect with the next request that uses it.
+	//
+	// Corresponds with DELETE /v1/auth/tokens/{tokenId} (the `RevokeAccessToken` operationId).
+	RevokeAccessToken(ctx context.Context, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateUserWithBody Update your account
 	//
@@ -7015,9 +7254,9 @@ func (c *Client) GetAuthOptions(ctx context.Context, reqEditors ...RequestEditor
 
 // ChangePasswordWithBody Update your password
 //
-// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-// created by single sign-on has no password; set its first password by a password reset.
+// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7036,9 +7275,9 @@ func (c *Client) ChangePasswordWithBody(ctx context.Context, contentType string,
 
 // ChangePassword Update your password
 //
-// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-// created by single sign-on has no password; set its first password by a password reset.
+// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7097,8 +7336,8 @@ func (c *Client) RequestPasswordReset(ctx context.Context, body RequestPasswordR
 
 // ResetPasswordWithBody Update a password with a reset token
 //
-// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-// address. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+// e-mail tokens and verifies the address. Sign in with the new password next.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7117,8 +7356,8 @@ func (c *Client) ResetPasswordWithBody(ctx context.Context, contentType string, 
 
 // ResetPassword Update a password with a reset token
 //
-// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-// address. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+// e-mail tokens and verifies the address. Sign in with the new password next.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7315,7 +7554,7 @@ func (c *Client) SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*h
 
 // SignOutEverywhere End all of your dashboard sessions
 //
-// Ends all sessions, including the current one.
+// Ends all sessions, including the current one, and revokes all of your access tokens.
 //
 // Corresponds with POST /v1/auth/sign-out-everywhere (the `SignOutEverywhere` operationId).
 func (c *Client) SignOutEverywhere(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7378,6 +7617,97 @@ func (c *Client) SignUpWithBody(ctx context.Context, contentType string, body io
 // Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 func (c *Client) SignUp(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSignUpRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAccessTokens List your access tokens
+//
+// Lists your access tokens for the active organization, never the full tokens. An expired token stays in the list
+// for 30 days. `lastUsedAt` is accurate to one minute.
+//
+// Corresponds with GET /v1/auth/tokens (the `ListAccessTokens` operationId).
+func (c *Client) ListAccessTokens(ctx context.Context, params *ListAccessTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAccessTokensRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAccessTokenWithBody Create an access token
+//
+// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+// Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+// create, list or revoke tokens.
+//
+// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+// `constraint`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+func (c *Client) CreateAccessTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAccessTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAccessToken Create an access token
+//
+// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+// Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+// create, list or revoke tokens.
+//
+// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+// `constraint`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+func (c *Client) CreateAccessToken(ctx context.Context, body CreateAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAccessTokenRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeAccessToken Revoke an access token
+//
+// Revokes one of your tokens for the active organization. This takes effect with the next request that uses it.
+//
+// Corresponds with DELETE /v1/auth/tokens/{tokenId} (the `RevokeAccessToken` operationId).
+func (c *Client) RevokeAccessToken(ctx context.Context, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeAccessTokenRequest(c.Server, tokenId)
 	if err != nil {
 		return nil, err
 	}
@@ -10075,6 +10405,170 @@ func NewSignUpRequestWithBody(server string, contentType string, body io.Reader)
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAccessTokensRequest constructs an http.Request for the ListAccessTokens method
+func NewListAccessTokensRequest(server string, params *ListAccessTokensParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAccessTokenRequest calls the generic CreateAccessToken builder with application/json body
+func NewCreateAccessTokenRequest(server string, body CreateAccessTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAccessTokenRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateAccessTokenRequestWithBody constructs an http.Request for the CreateAccessToken method, with any body, and a specified content type
+func NewCreateAccessTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRevokeAccessTokenRequest constructs an http.Request for the RevokeAccessToken method
+func NewRevokeAccessTokenRequest(server string, tokenId AccessTokenId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tokenId", tokenId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/auth/tokens/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -13888,9 +14382,9 @@ type ClientWithResponsesInterface interface {
 
 	// ChangePasswordWithBodyWithResponse Update your password
 	//
-	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-	// created by single sign-on has no password; set its first password by a password reset.
+	// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+	// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+	// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13899,9 +14393,9 @@ type ClientWithResponsesInterface interface {
 
 	// ChangePasswordWithResponse Update your password
 	//
-	// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-	// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-	// created by single sign-on has no password; set its first password by a password reset.
+	// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+	// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+	// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13930,8 +14424,8 @@ type ClientWithResponsesInterface interface {
 
 	// ResetPasswordWithBodyWithResponse Update a password with a reset token
 	//
-	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-	// address. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+	// e-mail tokens and verifies the address. Sign in with the new password next.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13940,8 +14434,8 @@ type ClientWithResponsesInterface interface {
 
 	// ResetPasswordWithResponse Update a password with a reset token
 	//
-	// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-	// address. Sign in with the new password next.
+	// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+	// e-mail tokens and verifies the address. Sign in with the new password next.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14048,7 +14542,7 @@ type ClientWithResponsesInterface interface {
 
 	// SignOutEverywhereWithResponse End all of your dashboard sessions
 	//
-	// Ends all sessions, including the current one.
+	// Ends all sessions, including the current one, and revokes all of your access tokens.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14092,6 +14586,61 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/auth/sign-up (the `SignUp` operationId).
 	SignUpWithResponse(ctx context.Context, body SignUpJSONRequestBody, reqEditors ...RequestEditorFn) (*SignUpResult, error)
+
+	// ListAccessTokensWithResponse List your access tokens
+	//
+	// Lists your access tokens for the active organization, never the full tokens. An expired token stays in the list
+	// for 30 days. `lastUsedAt` is accurate to one minute.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/auth/tokens (the `ListAccessTokens` operationId).
+	ListAccessTokensWithResponse(ctx context.Context, params *ListAccessTokensParams, reqEditors ...RequestEditorFn) (*ListAccessTokensResult, error)
+
+	// CreateAccessTokenWithBodyWithResponse Create an access token
+	//
+	// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+	// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+	// Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+	// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+	// create, list or revoke tokens.
+	//
+	// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+	CreateAccessTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAccessTokenResult, error)
+
+	// CreateAccessTokenWithResponse Create an access token
+	//
+	// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+	// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+	// Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+	// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+	// create, list or revoke tokens.
+	//
+	// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+	CreateAccessTokenWithResponse(ctx context.Context, body CreateAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessTokenResult, error)
+
+	// RevokeAccessTokenWithResponse Revoke an access token
+	//
+	// Revokes one of your tokens for the active organization. This takes effect with the next request that uses it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/auth/tokens/{tokenId} (the `RevokeAccessToken` operationId).
+	RevokeAccessTokenWithResponse(ctx context.Context, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*RevokeAccessTokenResult, error)
 
 	// UpdateUserWithBodyWithResponse Update your account
 	//
@@ -15907,6 +16456,8 @@ type GetAuthSessionResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -15930,6 +16481,11 @@ func (r GetAuthSessionResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetAuthSessionResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAuthSessionResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -15990,6 +16546,8 @@ type ListAuthSessionsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -16013,6 +16571,11 @@ func (r ListAuthSessionsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListAuthSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuthSessionsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -16824,6 +17387,304 @@ func (r SignUpResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SignUpResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListAccessTokensResult503Headers the declared response headers of an HTTP 503 response for ListAccessTokens
+type ListAccessTokensResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ListAccessTokensResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AccessTokenListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAccessTokensResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAccessTokensResult) GetJSON200() *AccessTokenListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAccessTokensResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAccessTokensResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAccessTokensResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAccessTokensResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAccessTokensResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListAccessTokensResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAccessTokensResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAccessTokensResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAccessTokensResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAccessTokensResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAccessTokenResult201Headers the declared response headers of an HTTP 201 response for CreateAccessToken
+type CreateAccessTokenResult201Headers struct {
+	Location string
+}
+
+// CreateAccessTokenResult503Headers the declared response headers of an HTTP 503 response for CreateAccessToken
+type CreateAccessTokenResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CreateAccessTokenResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreatedAccessTokenResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateAccessTokenResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateAccessTokenResult503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAccessTokenResult) GetJSON201() *CreatedAccessTokenResponse {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAccessTokenResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAccessTokenResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAccessTokenResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAccessTokenResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAccessTokenResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAccessTokenResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAccessTokenResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateAccessTokenResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAccessTokenResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAccessTokenResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAccessTokenResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAccessTokenResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeAccessTokenResult503Headers the declared response headers of an HTTP 503 response for RevokeAccessToken
+type RevokeAccessTokenResult503Headers struct {
+	RetryAfter *int32
+}
+
+type RevokeAccessTokenResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeAccessTokenResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeAccessTokenResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RevokeAccessTokenResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeAccessTokenResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeAccessTokenResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeAccessTokenResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeAccessTokenResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -18245,6 +19106,8 @@ type ListChromiumReleasesResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -18268,6 +19131,11 @@ func (r ListChromiumReleasesResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListChromiumReleasesResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListChromiumReleasesResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -18696,6 +19564,8 @@ type ListLicenseEventsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -18719,6 +19589,11 @@ func (r ListLicenseEventsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListLicenseEventsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListLicenseEventsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -19056,6 +19931,8 @@ type GetLicenseSlotResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19081,6 +19958,11 @@ func (r GetLicenseSlotResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetLicenseSlotResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetLicenseSlotResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -19146,6 +20028,8 @@ type GetLicenseUsageResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -19169,6 +20053,11 @@ func (r GetLicenseUsageResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetLicenseUsageResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetLicenseUsageResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -19229,6 +20118,8 @@ type GetLicenseUsageByDayResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -19252,6 +20143,11 @@ func (r GetLicenseUsageByDayResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetLicenseUsageByDayResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetLicenseUsageByDayResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -19312,6 +20208,8 @@ type ListMachinesResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -19335,6 +20233,11 @@ func (r ListMachinesResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListMachinesResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListMachinesResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -19395,6 +20298,8 @@ type ListOrganizationsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -19418,6 +20323,11 @@ func (r ListOrganizationsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListOrganizationsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListOrganizationsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -19700,6 +20610,8 @@ type GetOrganizationResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -19725,6 +20637,11 @@ func (r GetOrganizationResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetOrganizationResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOrganizationResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -20588,6 +21505,8 @@ type GetConnectGuideResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -20615,6 +21534,11 @@ func (r GetConnectGuideResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetConnectGuideResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetConnectGuideResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -20893,6 +21817,8 @@ type ListMembersResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON409 the response for an HTTP 409 `application/json` response
@@ -20920,6 +21846,11 @@ func (r ListMembersResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListMembersResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListMembersResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -21503,6 +22434,8 @@ type ListProfilesResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -21526,6 +22459,11 @@ func (r ListProfilesResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListProfilesResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListProfilesResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -21712,6 +22650,8 @@ type GetProfileStatsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -21735,6 +22675,11 @@ func (r GetProfileStatsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetProfileStatsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetProfileStatsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -21904,6 +22849,8 @@ type GetProfileResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -21931,6 +22878,11 @@ func (r GetProfileResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetProfileResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetProfileResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -22322,6 +23274,8 @@ type ListProfileDataVersionsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -22347,6 +23301,11 @@ func (r ListProfileDataVersionsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListProfileDataVersionsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListProfileDataVersionsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -23093,6 +24052,8 @@ type ListSecretsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -23116,6 +24077,11 @@ func (r ListSecretsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListSecretsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSecretsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -23398,6 +24364,8 @@ type GetSecretResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -23423,6 +24391,11 @@ func (r GetSecretResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetSecretResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSecretResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -23724,6 +24697,8 @@ type ListSessionsResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -23747,6 +24722,11 @@ func (r ListSessionsResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r ListSessionsResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListSessionsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -23807,6 +24787,8 @@ type GetSessionResult struct {
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -23832,6 +24814,11 @@ func (r GetSessionResult) GetJSON400() *externalRef0.BadRequest {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetSessionResult) GetJSON401() *externalRef0.Unauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSessionResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -23965,9 +24952,9 @@ func (c *ClientWithResponses) GetAuthOptionsWithResponse(ctx context.Context, re
 
 // ChangePasswordWithBodyWithResponse Update your password
 //
-// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-// created by single sign-on has no password; set its first password by a password reset.
+// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23982,9 +24969,9 @@ func (c *ClientWithResponses) ChangePasswordWithBodyWithResponse(ctx context.Con
 
 // ChangePasswordWithResponse Update your password
 //
-// Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-// failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-// created by single sign-on has no password; set its first password by a password reset.
+// Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+// a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+// 429. An account that was created by single sign-on has no password; set its first password by a password reset.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -24031,8 +25018,8 @@ func (c *ClientWithResponses) RequestPasswordResetWithResponse(ctx context.Conte
 
 // ResetPasswordWithBodyWithResponse Update a password with a reset token
 //
-// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-// address. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+// e-mail tokens and verifies the address. Sign in with the new password next.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -24047,8 +25034,8 @@ func (c *ClientWithResponses) ResetPasswordWithBodyWithResponse(ctx context.Cont
 
 // ResetPasswordWithResponse Update a password with a reset token
 //
-// Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-// address. Sign in with the new password next.
+// Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+// e-mail tokens and verifies the address. Sign in with the new password next.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -24215,7 +25202,7 @@ func (c *ClientWithResponses) SignOutWithResponse(ctx context.Context, reqEditor
 
 // SignOutEverywhereWithResponse End all of your dashboard sessions
 //
-// Ends all sessions, including the current one.
+// Ends all sessions, including the current one, and revokes all of your access tokens.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24276,6 +25263,85 @@ func (c *ClientWithResponses) SignUpWithResponse(ctx context.Context, body SignU
 		return nil, err
 	}
 	return ParseSignUpResult(rsp)
+}
+
+// ListAccessTokensWithResponse List your access tokens
+//
+// Lists your access tokens for the active organization, never the full tokens. An expired token stays in the list
+// for 30 days. `lastUsedAt` is accurate to one minute.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/auth/tokens (the `ListAccessTokens` operationId).
+func (c *ClientWithResponses) ListAccessTokensWithResponse(ctx context.Context, params *ListAccessTokensParams, reqEditors ...RequestEditorFn) (*ListAccessTokensResult, error) {
+	rsp, err := c.ListAccessTokens(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAccessTokensResult(rsp)
+}
+
+// CreateAccessTokenWithBodyWithResponse Create an access token
+//
+// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+// Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+// create, list or revoke tokens.
+//
+// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+// `constraint`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+func (c *ClientWithResponses) CreateAccessTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAccessTokenResult, error) {
+	rsp, err := c.CreateAccessTokenWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAccessTokenResult(rsp)
+}
+
+// CreateAccessTokenWithResponse Create an access token
+//
+// Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+// the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+// Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+// you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+// create, list or revoke tokens.
+//
+// You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+// `constraint`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/auth/tokens (the `CreateAccessToken` operationId).
+func (c *ClientWithResponses) CreateAccessTokenWithResponse(ctx context.Context, body CreateAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAccessTokenResult, error) {
+	rsp, err := c.CreateAccessToken(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAccessTokenResult(rsp)
+}
+
+// RevokeAccessTokenWithResponse Revoke an access token
+//
+// Revokes one of your tokens for the active organization. This takes effect with the next request that uses it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/auth/tokens/{tokenId} (the `RevokeAccessToken` operationId).
+func (c *ClientWithResponses) RevokeAccessTokenWithResponse(ctx context.Context, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*RevokeAccessTokenResult, error) {
+	rsp, err := c.RevokeAccessToken(ctx, tokenId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeAccessTokenResult(rsp)
 }
 
 // UpdateUserWithBodyWithResponse Update your account
@@ -26613,6 +27679,13 @@ func ParseGetAuthSessionResult(rsp *http.Response) (*GetAuthSessionResult, error
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -26686,6 +27759,13 @@ func ParseListAuthSessionsResult(rsp *http.Response) (*ListAuthSessionsResult, e
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
@@ -27454,6 +28534,280 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers SignUpResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAccessTokensResult parses an HTTP response from a ListAccessTokensWithResponse call
+func ParseListAccessTokensResult(rsp *http.Response) (*ListAccessTokensResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAccessTokensResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AccessTokenListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListAccessTokensResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateAccessTokenResult parses an HTTP response from a CreateAccessTokenWithResponse call
+func ParseCreateAccessTokenResult(rsp *http.Response) (*CreateAccessTokenResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAccessTokenResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreatedAccessTokenResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateAccessTokenResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateAccessTokenResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevokeAccessTokenResult parses an HTTP response from a RevokeAccessTokenWithResponse call
+func ParseRevokeAccessTokenResult(rsp *http.Response) (*RevokeAccessTokenResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeAccessTokenResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers RevokeAccessTokenResult503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int32
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
@@ -28792,6 +30146,13 @@ func ParseListChromiumReleasesResult(rsp *http.Response) (*ListChromiumReleasesR
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29216,6 +30577,13 @@ func ParseListLicenseEventsResult(rsp *http.Response) (*ListLicenseEventsResult,
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29540,6 +30908,13 @@ func ParseGetLicenseSlotResult(rsp *http.Response) (*GetLicenseSlotResult, error
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29621,6 +30996,13 @@ func ParseGetLicenseUsageResult(rsp *http.Response) (*GetLicenseUsageResult, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29694,6 +31076,13 @@ func ParseGetLicenseUsageByDayResult(rsp *http.Response) (*GetLicenseUsageByDayR
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
@@ -29769,6 +31158,13 @@ func ParseListMachinesResult(rsp *http.Response) (*ListMachinesResult, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29842,6 +31238,13 @@ func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult,
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
@@ -30123,6 +31526,13 @@ func ParseGetOrganizationResult(rsp *http.Response) (*GetOrganizationResult, err
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -30946,6 +32356,13 @@ func ParseGetConnectGuideResult(rsp *http.Response) (*GetConnectGuideResult, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -31223,6 +32640,13 @@ func ParseListMembersResult(rsp *http.Response) (*ListMembersResult, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -31786,6 +33210,13 @@ func ParseListProfilesResult(rsp *http.Response) (*ListProfilesResult, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -31986,6 +33417,13 @@ func ParseGetProfileStatsResult(rsp *http.Response) (*GetProfileStatsResult, err
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -32154,6 +33592,13 @@ func ParseGetProfileResult(rsp *http.Response) (*GetProfileResult, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -32547,6 +33992,13 @@ func ParseListProfileDataVersionsResult(rsp *http.Response) (*ListProfileDataVer
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -33271,6 +34723,13 @@ func ParseListSecretsResult(rsp *http.Response) (*ListSecretsResult, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -33551,6 +35010,13 @@ func ParseGetSecretResult(rsp *http.Response) (*GetSecretResult, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -33851,6 +35317,13 @@ func ParseListSessionsResult(rsp *http.Response) (*ListSessionsResult, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -33924,6 +35397,13 @@ func ParseGetSessionResult(rsp *http.Response) (*GetSessionResult, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest externalRef0.NotFound
@@ -34024,6 +35504,15 @@ type ServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx echo.Context) error
+	// ListAccessTokens List your access tokens
+	// (GET /v1/auth/tokens)
+	ListAccessTokens(ctx echo.Context, params ListAccessTokensParams) error
+	// CreateAccessToken Create an access token
+	// (POST /v1/auth/tokens)
+	CreateAccessToken(ctx echo.Context) error
+	// RevokeAccessToken Revoke an access token
+	// (DELETE /v1/auth/tokens/{tokenId})
+	RevokeAccessToken(ctx echo.Context, tokenId AccessTokenId) error
 	// UpdateUser Update your account
 	// (PATCH /v1/auth/user)
 	UpdateUser(ctx echo.Context) error
@@ -34487,6 +35976,70 @@ func (w *ServerInterfaceWrapper) SignUp(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SignUp(ctx)
+	return err
+}
+
+// ListAccessTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListAccessTokens(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAccessTokensParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListAccessTokens(ctx, params)
+	return err
+}
+
+// CreateAccessToken converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateAccessToken(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateAccessToken(ctx)
+	return err
+}
+
+// RevokeAccessToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeAccessToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "tokenId" -------------
+	var tokenId AccessTokenId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tokenId", ctx.Param("tokenId"), &tokenId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tokenId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeAccessToken(ctx, tokenId)
 	return err
 }
 
@@ -36120,6 +37673,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/auth/sign-out", wrapper.SignOut, options.OperationMiddlewares["signOut"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-out-everywhere", wrapper.SignOutEverywhere, options.OperationMiddlewares["signOutEverywhere"]...)
 	router.POST(options.BaseURL+"/v1/auth/sign-up", wrapper.SignUp, options.OperationMiddlewares["signUp"]...)
+	router.GET(options.BaseURL+"/v1/auth/tokens", wrapper.ListAccessTokens, options.OperationMiddlewares["listAccessTokens"]...)
+	router.POST(options.BaseURL+"/v1/auth/tokens", wrapper.CreateAccessToken, options.OperationMiddlewares["createAccessToken"]...)
+	router.DELETE(options.BaseURL+"/v1/auth/tokens/:tokenId", wrapper.RevokeAccessToken, options.OperationMiddlewares["revokeAccessToken"]...)
 	router.PATCH(options.BaseURL+"/v1/auth/user", wrapper.UpdateUser, options.OperationMiddlewares["updateUser"]...)
 	router.POST(options.BaseURL+"/v1/auth/verify-email", wrapper.VerifyEmail, options.OperationMiddlewares["verifyEmail"]...)
 	router.POST(options.BaseURL+"/v1/auth/verify-email/resend", wrapper.SendVerificationEmail, options.OperationMiddlewares["sendVerificationEmail"]...)
@@ -37163,6 +38719,22 @@ func (response GetAuthSession401JSONResponse) VisitGetAuthSessionResponse(w http
 	return err
 }
 
+type GetAuthSession403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetAuthSession403JSONResponse) VisitGetAuthSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetAuthSession500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -37265,6 +38837,22 @@ func (response ListAuthSessions401JSONResponse) VisitListAuthSessionsResponse(w 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAuthSessions403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListAuthSessions403JSONResponse) VisitListAuthSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -38391,6 +39979,428 @@ type SignUpdefaultJSONResponse struct {
 }
 
 func (response SignUpdefaultJSONResponse) VisitSignUpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokensRequestObject struct {
+	Params ListAccessTokensParams
+}
+
+type ListAccessTokensResponseObject interface {
+	VisitListAccessTokensResponse(w http.ResponseWriter) error
+}
+
+type ListAccessTokens200JSONResponse AccessTokenListResponse
+
+func (response ListAccessTokens200JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokens400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListAccessTokens400JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokens401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListAccessTokens401JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokens403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListAccessTokens403JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokens500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListAccessTokens500JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokens503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListAccessTokens503JSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAccessTokensdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListAccessTokensdefaultJSONResponse) VisitListAccessTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessTokenRequestObject struct {
+	Body *CreateAccessTokenJSONRequestBody
+}
+
+type CreateAccessTokenResponseObject interface {
+	VisitCreateAccessTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateAccessToken201ResponseHeaders struct {
+	Location string
+}
+
+type CreateAccessToken201JSONResponse struct {
+	Body    CreatedAccessTokenResponse
+	Headers CreateAccessToken201ResponseHeaders
+}
+
+func (response CreateAccessToken201JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateAccessToken400JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateAccessToken401JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response CreateAccessToken403JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response CreateAccessToken413JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response CreateAccessToken415JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CreateAccessToken500JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessToken503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateAccessToken503JSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAccessTokendefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateAccessTokendefaultJSONResponse) VisitCreateAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessTokenRequestObject struct {
+	TokenId AccessTokenId `json:"tokenId"`
+}
+
+type RevokeAccessTokenResponseObject interface {
+	VisitRevokeAccessTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeAccessToken200JSONResponse EmptyResponse
+
+func (response RevokeAccessToken200JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response RevokeAccessToken400JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response RevokeAccessToken401JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response RevokeAccessToken403JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response RevokeAccessToken404JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response RevokeAccessToken500JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessToken503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RevokeAccessToken503JSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeAccessTokendefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response RevokeAccessTokendefaultJSONResponse) VisitRevokeAccessTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -40539,6 +42549,22 @@ func (response ListChromiumReleases401JSONResponse) VisitListChromiumReleasesRes
 	return err
 }
 
+type ListChromiumReleases403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListChromiumReleases403JSONResponse) VisitListChromiumReleasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListChromiumReleases500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -41206,6 +43232,22 @@ func (response ListLicenseEvents401JSONResponse) VisitListLicenseEventsResponse(
 	return err
 }
 
+type ListLicenseEvents403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListLicenseEvents403JSONResponse) VisitListLicenseEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListLicenseEvents500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -41692,6 +43734,22 @@ func (response GetLicenseSlot401JSONResponse) VisitGetLicenseSlotResponse(w http
 	return err
 }
 
+type GetLicenseSlot403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetLicenseSlot403JSONResponse) VisitGetLicenseSlotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetLicenseSlot404JSONResponse struct {
 	externalRef0.NotFoundJSONResponse
 }
@@ -41814,6 +43872,22 @@ func (response GetLicenseUsage401JSONResponse) VisitGetLicenseUsageResponse(w ht
 	return err
 }
 
+type GetLicenseUsage403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetLicenseUsage403JSONResponse) VisitGetLicenseUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetLicenseUsage500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -41916,6 +43990,22 @@ func (response GetLicenseUsageByDay401JSONResponse) VisitGetLicenseUsageByDayRes
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLicenseUsageByDay403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetLicenseUsageByDay403JSONResponse) VisitGetLicenseUsageByDayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -42026,6 +44116,22 @@ func (response ListMachines401JSONResponse) VisitListMachinesResponse(w http.Res
 	return err
 }
 
+type ListMachines403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListMachines403JSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListMachines500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -42128,6 +44234,22 @@ func (response ListOrganizations401JSONResponse) VisitListOrganizationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOrganizations403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListOrganizations403JSONResponse) VisitListOrganizationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -42567,6 +44689,22 @@ func (response GetOrganization401JSONResponse) VisitGetOrganizationResponse(w ht
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOrganization403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetOrganization403JSONResponse) VisitGetOrganizationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -43923,6 +46061,22 @@ func (response GetConnectGuide401JSONResponse) VisitGetConnectGuideResponse(w ht
 	return err
 }
 
+type GetConnectGuide403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetConnectGuide403JSONResponse) VisitGetConnectGuideResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetConnectGuide404JSONResponse struct {
 	externalRef0.NotFoundJSONResponse
 }
@@ -44368,6 +46522,22 @@ func (response ListMembers401JSONResponse) VisitListMembersResponse(w http.Respo
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMembers403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListMembers403JSONResponse) VisitListMembersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -45247,6 +47417,22 @@ func (response ListProfiles401JSONResponse) VisitListProfilesResponse(w http.Res
 	return err
 }
 
+type ListProfiles403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListProfiles403JSONResponse) VisitListProfilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListProfiles500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -45548,6 +47734,22 @@ func (response GetProfileStats401JSONResponse) VisitGetProfileStatsResponse(w ht
 	return err
 }
 
+type GetProfileStats403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetProfileStats403JSONResponse) VisitGetProfileStatsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetProfileStats500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -45813,6 +48015,22 @@ func (response GetProfile401JSONResponse) VisitGetProfileResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProfile403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetProfile403JSONResponse) VisitGetProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -46424,6 +48642,22 @@ func (response ListProfileDataVersions401JSONResponse) VisitListProfileDataVersi
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProfileDataVersions403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListProfileDataVersions403JSONResponse) VisitListProfileDataVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -47587,6 +49821,22 @@ func (response ListSecrets401JSONResponse) VisitListSecretsResponse(w http.Respo
 	return err
 }
 
+type ListSecrets403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListSecrets403JSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSecrets500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -48021,6 +50271,22 @@ func (response GetSecret401JSONResponse) VisitGetSecretResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSecret403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetSecret403JSONResponse) VisitGetSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -48521,6 +50787,22 @@ func (response ListSessions401JSONResponse) VisitListSessionsResponse(w http.Res
 	return err
 }
 
+type ListSessions403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListSessions403JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessions500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -48623,6 +50905,22 @@ func (response GetSession401JSONResponse) VisitGetSessionResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetSession403JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -48748,6 +51046,15 @@ type StrictServerInterface interface {
 	// SignUp Create an account and sign in
 	// (POST /v1/auth/sign-up)
 	SignUp(ctx context.Context, request SignUpRequestObject) (SignUpResponseObject, error)
+	// ListAccessTokens List your access tokens
+	// (GET /v1/auth/tokens)
+	ListAccessTokens(ctx context.Context, request ListAccessTokensRequestObject) (ListAccessTokensResponseObject, error)
+	// CreateAccessToken Create an access token
+	// (POST /v1/auth/tokens)
+	CreateAccessToken(ctx context.Context, request CreateAccessTokenRequestObject) (CreateAccessTokenResponseObject, error)
+	// RevokeAccessToken Revoke an access token
+	// (DELETE /v1/auth/tokens/{tokenId})
+	RevokeAccessToken(ctx context.Context, request RevokeAccessTokenRequestObject) (RevokeAccessTokenResponseObject, error)
 	// UpdateUser Update your account
 	// (PATCH /v1/auth/user)
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
@@ -49495,6 +51802,102 @@ func (sh *strictHandler) SignUp(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SignUpResponseObject); ok {
 		return validResponse.VisitSignUpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListAccessTokens operation middleware
+func (sh *strictHandler) ListAccessTokens(ctx echo.Context, params ListAccessTokensParams) error {
+	var request ListAccessTokensRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAccessTokens(ctx.Request().Context(), request.(ListAccessTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAccessTokens")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListAccessTokensResponseObject); ok {
+		return validResponse.VisitListAccessTokensResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateAccessToken operation middleware
+func (sh *strictHandler) CreateAccessToken(ctx echo.Context) error {
+	var request CreateAccessTokenRequestObject
+
+	var body CreateAccessTokenJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAccessToken(ctx.Request().Context(), request.(CreateAccessTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAccessToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateAccessTokenResponseObject); ok {
+		return validResponse.VisitCreateAccessTokenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeAccessToken operation middleware
+func (sh *strictHandler) RevokeAccessToken(ctx echo.Context, tokenId AccessTokenId) error {
+	var request RevokeAccessTokenRequestObject
+
+	request.TokenId = tokenId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeAccessToken(ctx.Request().Context(), request.(RevokeAccessTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeAccessToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeAccessTokenResponseObject); ok {
+		return validResponse.VisitRevokeAccessTokenResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -253,9 +253,9 @@ export interface paths {
         put?: never;
         /**
          * Update your password
-         * @description Ends your other sessions and keeps this one. A wrong current password returns a validation error. After 5
-         *     failures in one session or 20 from one client within 15 minutes, the response is 429. An account that was
-         *     created by single sign-on has no password; set its first password by a password reset.
+         * @description Ends your other sessions, keeps this one and revokes all of your access tokens. A wrong current password returns
+         *     a validation error. After 5 failures in one session or 20 from one client within 15 minutes, the response is
+         *     429. An account that was created by single sign-on has no password; set its first password by a password reset.
          */
         post: operations["changePassword"];
         delete?: never;
@@ -296,8 +296,8 @@ export interface paths {
         put?: never;
         /**
          * Update a password with a reset token
-         * @description Sets the new password, ends all sessions of the user, invalidates all other e-mail tokens and verifies the
-         *     address. Sign in with the new password next.
+         * @description Sets the new password, ends all sessions of the user, revokes the user's access tokens, invalidates all other
+         *     e-mail tokens and verifies the address. Sign in with the new password next.
          */
         post: operations["resetPassword"];
         delete?: never;
@@ -470,7 +470,7 @@ export interface paths {
         put?: never;
         /**
          * End all of your dashboard sessions
-         * @description Ends all sessions, including the current one.
+         * @description Ends all sessions, including the current one, and revokes all of your access tokens.
          */
         post: operations["signOutEverywhere"];
         delete?: never;
@@ -504,6 +504,63 @@ export interface paths {
          */
         post: operations["signUp"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your access tokens
+         * @description Lists your access tokens for the active organization, never the full tokens. An expired token stays in the list
+         *     for 30 days. `lastUsedAt` is accurate to one minute.
+         */
+        get: operations["listAccessTokens"];
+        put?: never;
+        /**
+         * Create an access token
+         * @description Creates a token with which a program acts for you in the active organization, within its scopes and your role at
+         *     the time of each request. The full token is returned only in this response; the service stores its SHA-256 hash.
+         *     Send it as `Authorization: Bearer`.
+         *
+         *     The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. It becomes invalid when
+         *     you leave the organization, when you sign out everywhere, and when your password changes. An access token cannot
+         *     create, list or revoke tokens.
+         *
+         *     You can have 50 valid tokens in an organization. At the limit the response is 403 with `current` and `limit` in
+         *     `constraint`.
+         */
+        post: operations["createAccessToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/auth/tokens/{tokenId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The access token. */
+                tokenId: components["parameters"]["AccessTokenId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an access token
+         * @description Revokes one of your tokens for the active organization. This takes effect with the next request that uses it.
+         */
+        delete: operations["revokeAccessToken"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1953,6 +2010,48 @@ export interface components {
              */
             token: string;
         };
+        /** @description An access token, without the full token. */
+        AccessToken: {
+            createdAt: components["schemas"]["Timestamp"];
+            expiresAt: components["schemas"]["Timestamp"];
+            id: components["schemas"]["Uuid"];
+            /** @description The last four characters of the token. */
+            lastFour: string;
+            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            name: components["schemas"]["AccessTokenName"];
+            organizationId: components["schemas"]["Uuid"];
+            scopes: components["schemas"]["AccessTokenScopes"];
+        };
+        /** @description A page of access tokens. */
+        AccessTokenList: {
+            /** @description The tokens of this page. */
+            items: components["schemas"]["AccessToken"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of access tokens. */
+        AccessTokenListResponse: {
+            data: components["schemas"]["AccessTokenList"];
+            success: components["schemas"]["True"];
+        };
+        /**
+         * @description The name of the token, such as the program that uses it. Names need not be unique.
+         * @example deployment
+         */
+        AccessTokenName: string;
+        /**
+         * @description What an access token may do. `profiles:write` includes `profiles:read`. `keys:write` and `members:write` include
+         *     reading. With `members:write`, a token acts at most as an admin.
+         * @enum {string}
+         */
+        AccessTokenScope: "profiles:read" | "profiles:write" | "sessions:read" | "keys:write" | "members:write" | "billing:read";
+        /** @description The scopes of the token. */
+        AccessTokenScopes: components["schemas"]["AccessTokenScope"][];
+        /**
+         * @description The sort fields of access tokens.
+         * @default createdAt
+         * @enum {string}
+         */
+        AccessTokenSortField: "createdAt" | "name" | "lastUsedAt" | "expiresAt";
         /** @description An HTML page. */
         AccountPage: string;
         /** @description An add-on to buy. */
@@ -2092,7 +2191,10 @@ export interface components {
          * @enum {string}
          */
         AuditActorType: "user" | "key" | "operator" | "system";
-        /** @description Details of the change. The members depend on the action. Secrets are never included. */
+        /**
+         * @description Details of the change. The members depend on the action. If the actor used an access token, `accessToken`
+         *     contains the id and the name of the token. Secrets are never included.
+         */
         AuditDetails: {
             [key: string]: unknown;
         };
@@ -2476,6 +2578,12 @@ export interface components {
          * @example 1.0.0
          */
         ContractVersion: string;
+        /** @description A new access token. */
+        CreateAccessTokenRequest: {
+            expiresAt?: components["schemas"]["Timestamp"];
+            name: components["schemas"]["AccessTokenName"];
+            scopes: components["schemas"]["AccessTokenScopes"];
+        };
         /** @description A new key. */
         CreateApiKeyRequest: {
             expiresAt?: components["schemas"]["TimestampOrNull"];
@@ -2547,6 +2655,17 @@ export interface components {
             profileIds?: components["schemas"]["SecretProfileIds"];
             totpSeed?: components["schemas"]["SecretTotpSeed"];
             username?: components["schemas"]["SecretUsername"];
+        };
+        /** @description A new access token. */
+        CreatedAccessToken: {
+            accessToken: components["schemas"]["AccessToken"];
+            /** @description The full token. It is not shown again. */
+            token: string;
+        };
+        /** @description A success with the full new token. */
+        CreatedAccessTokenResponse: {
+            data: components["schemas"]["CreatedAccessToken"];
+            success: components["schemas"]["True"];
         };
         /** @description A new key. */
         CreatedApiKey: {
@@ -5376,6 +5495,10 @@ export interface components {
         };
     };
     parameters: {
+        /** @description The access token. */
+        AccessTokenId: components["schemas"]["Uuid"];
+        /** @description The sort field. */
+        AccessTokenSortBy: components["schemas"]["AccessTokenSortField"];
         /** @description An add-on of the subscription. */
         AddOnId: components["schemas"]["Uuid"];
         /** @description The sort field. */
@@ -6373,6 +6496,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -6435,6 +6559,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -6759,6 +6884,185 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listAccessTokens: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["AccessTokenSortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "expiresAt": "2027-02-19T10:15:00Z",
+                     *             "id": "019a5f3e-9c41-7b12-9d30-2e8f6a1c0b07",
+                     *             "lastFour": "9Zq4",
+                     *             "lastUsedAt": null,
+                     *             "name": "deployment",
+                     *             "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
+                     *             "scopes": [
+                     *               "profiles:read",
+                     *               "profiles:write"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessTokenListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createAccessToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "deployment",
+                 *       "scopes": [
+                 *         "profiles:read",
+                 *         "profiles:write"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateAccessTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. Store `token`; it is not shown again. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "accessToken": {
+                     *           "createdAt": "2026-11-21T10:15:00Z",
+                     *           "expiresAt": "2027-02-19T10:15:00Z",
+                     *           "id": "019a5f3e-9c41-7b12-9d30-2e8f6a1c0b07",
+                     *           "lastFour": "9Zq4",
+                     *           "lastUsedAt": null,
+                     *           "name": "deployment",
+                     *           "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
+                     *           "scopes": [
+                     *             "profiles:read",
+                     *             "profiles:write"
+                     *           ]
+                     *         },
+                     *         "token": "svct_Q3xVb7c0T2mYk9LrWz5HfNd8JpSaEu1oGi6XtMvB9Zq4"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedAccessTokenResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    revokeAccessToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The access token. */
+                tokenId: components["parameters"]["AccessTokenId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -7786,6 +8090,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8359,6 +8664,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8609,6 +8915,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -8683,6 +8990,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8739,6 +9047,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8819,6 +9128,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8881,6 +9191,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -8993,6 +9304,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -9559,6 +9871,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             500: components["responses"]["InternalError"];
@@ -9745,6 +10058,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             500: components["responses"]["InternalError"];
@@ -10152,6 +10466,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -10338,6 +10653,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -10439,6 +10755,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -10803,6 +11120,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11370,6 +11688,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -11501,6 +11820,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -11772,6 +12092,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -11911,6 +12232,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
