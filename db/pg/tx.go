@@ -37,12 +37,20 @@ func InTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) error {
 // transaction can access only the rows of the organization.
 func InOrg(ctx context.Context, db *sqlx.DB, orgID uuid.UUID, fn func(tx *sqlx.Tx) error) error {
 	return InTx(ctx, db, func(tx *sqlx.Tx) error {
-		// Without arguments it is one round trip. A UUID needs no quoting.
-		if _, err := tx.ExecContext(ctx, `SET LOCAL svc.organization = '`+orgID.String()+`'`); err != nil {
-			return fmt.Errorf("enter organization %s: %w", orgID, err)
+		if err := EnterOrg(ctx, tx, orgID); err != nil {
+			return err
 		}
 		return fn(tx)
 	})
+}
+
+// EnterOrg restricts the rest of a transaction to the organization, as InOrg does.
+func EnterOrg(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
+	// Without arguments it is one round trip. A UUID needs no quoting.
+	if _, err := tx.ExecContext(ctx, `SET LOCAL svc.organization = '`+orgID.String()+`'`); err != nil {
+		return fmt.Errorf("enter organization %s: %w", orgID, err)
+	}
+	return nil
 }
 
 func runTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err error) {

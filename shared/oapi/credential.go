@@ -21,7 +21,11 @@ type KeyKind string
 const (
 	OrganizationKey KeyKind = "an organization key"
 	WorkerKey       KeyKind = "a worker key"
+	AccessToken     KeyKind = "an access token"
 )
+
+// AccessTokenPrefix is the prefix of access tokens, which are sent as a Bearer token.
+const AccessTokenPrefix = "svct_"
 
 // KindOfKey returns the kind of a key by its prefix, "" if the prefix is unknown.
 func KindOfKey(secret string) KeyKind {
@@ -30,6 +34,8 @@ func KindOfKey(secret string) KeyKind {
 		return OrganizationKey
 	case strings.HasPrefix(lower, "wrk_"):
 		return WorkerKey
+	case strings.HasPrefix(lower, AccessTokenPrefix):
+		return AccessToken
 	}
 	return ""
 }
@@ -44,12 +50,16 @@ var credentials = []struct {
 	{"organizationKey", "an organization key (svc_, from the dashboard) in X-API-Key", OrganizationKey},
 	{"dashboardSession", "a dashboard session (of sign-in) in the cookie svc_session", ""},
 	{"dashboardBearer", "the token of a dashboard session as Authorization: Bearer", ""},
+	{"dashboardBearer", "an access token (svct_) as Authorization: Bearer", AccessToken},
 }
 
 // addScheme adds a security scheme to the credentials that the operation names in its
-// refusals.
+// refusals. An operation without a scope accepts no access token.
 func (o *operation) addScheme(name string) {
 	for _, known := range credentials {
+		if known.kind == AccessToken && o.info.Scope == "" {
+			continue
+		}
 		if known.scheme == name && !slices.Contains(o.required, known.text) {
 			o.required = append(o.required, known.text)
 			o.keys = append(o.keys, known.kind)
@@ -67,7 +77,8 @@ func (o *operation) refuse(r *http.Request, refusal error) error {
 	}
 	sent, bearer := r.Header.Get(keyHeader), BearerToken(r.Header)
 	kind := KindOfKey(cmp.Or(sent, bearer))
-	isRightKind := sent != "" && slices.Contains(o.keys, kind)
+	isRightPlace := (kind == AccessToken) == (sent == "")
+	isRightKind := isRightPlace && slices.Contains(o.keys, kind)
 	if !isMissing && (kind == "" || isRightKind) {
 		return refusal
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -20,6 +21,7 @@ paths:
   /worker: {get: {operationId: a, security: [{workerKey: []}], responses: {'204': {description: Nothing.}}}}
   /cloud: {get: {operationId: b, security: [{organizationKey: []}], responses: {'204': {description: Nothing.}}}}
   /dashboard: {get: {operationId: c, security: [{dashboardSession: []}, {dashboardBearer: []}], responses: {'204': {description: Nothing.}}}}
+  /profiles: {get: {operationId: e, x-scope: 'profiles:read', security: [{dashboardSession: []}, {dashboardBearer: []}], responses: {'204': {description: Nothing.}}}}
   /builds: {get: {operationId: d, security: [{organizationKey: []}, {dashboardBearer: []}], responses: {'204': {description: Nothing.}}}}
 components:
   securitySchemes:
@@ -59,7 +61,17 @@ func TestGuard_NamesRequiredAndWrongKey(t *testing.T) {
 		dashboard = "This request requires a dashboard session (of sign-in) in the cookie svc_session, or the token of a dashboard session as Authorization: Bearer."
 		builds    = "This request requires an organization key (svc_, from the dashboard) in X-API-Key, or the token of a dashboard session as Authorization: Bearer."
 	)
+	scoped := strings.TrimSuffix(dashboard, ".") + ", or an access token (svct_) as Authorization: Bearer."
 	for _, test := range []struct{ path, key, bearer, want string }{
+		{"/worker", "", "svct_a", "Authorization has an access token. " + worker},
+		{"/worker", "svct_a", "", "X-API-Key has an access token. " + worker},
+		{"/cloud", "SVCT_A", "", "X-API-Key has an access token. " + cloud},
+		{"/dashboard", "", "svct_a", "Authorization has an access token. " + dashboard},
+		{"/profiles", "", "", scoped},
+		{"/profiles", "", "svct_a", "The session has ended."},
+		{"/profiles", "svct_a", "", "X-API-Key has an access token. " + scoped},
+		{"/profiles", "svct_a", "svct_a", "X-API-Key has an access token. " + scoped},
+		{"/profiles", "", "svc_a", "Authorization has an organization key. " + scoped},
 		{"/worker", "", "", worker},
 		{"/worker", "mine", "", "The worker key is invalid."},
 		{"/worker", "wrk_a", "", "The worker key is invalid."},

@@ -33,6 +33,7 @@ type Operation struct {
 	Roles  []string          // x-roles; empty requires no role
 	Params map[string]string // the path parameters, decoded but not yet validated
 	Public bool              // requires no credential
+	Scope  string            // x-scope, which an access token needs; empty refuses access tokens
 	// AnyOrganization allows another organization than the active one
 	// (x-active-organization: any).
 	AnyOrganization bool

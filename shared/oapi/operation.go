@@ -87,7 +87,7 @@ func (c *compiler) operation(path, method string, item *pathItem, op *endpoint) 
 	}
 	o := &operation{
 		info: Operation{
-			ID: op.OperationID, Method: method, Path: path, Roles: roles, AnyOrganization: op.ActiveOrg == anyOrganization,
+			ID: op.OperationID, Method: method, Path: path, Roles: roles, Scope: op.Scope, AnyOrganization: op.ActiveOrg == anyOrganization,
 		},
 		query: map[string]*param{}, maxBody: op.MaxBody,
 	}

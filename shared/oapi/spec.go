@@ -63,6 +63,7 @@ type endpoint struct {
 	RequestBody  *requestBody
 	Guard        string `json:"x-guard"`
 	Roles        any    `json:"x-roles"`
+	Scope        string `json:"x-scope"`
 	ActiveOrg    any    `json:"x-active-organization"`
 	MaxBody      int64  `json:"x-max-body"`
 	DeprecatedAt any    `json:"x-deprecated-at"`

@@ -50,6 +50,9 @@ var requests = []request{
 		a.free["ownerSessionId"] = caller.SessionID.String()
 	}},
 	{operation: "signOutEverywhere"},
+	{operation: "listAccessTokens"},
+	{operation: "createAccessToken"},
+	{operation: "revokeAccessToken", mine: "owner"},
 	{operation: "startOidcSignIn"},
 	{operation: "completeOidcSignIn", what: "without a started sign-in", query: "state=s&code=c", gets: http.StatusBadRequest},
 	{operation: "openVerifyEmail"},

@@ -71,8 +71,12 @@ func (a *call) check(got, anonymous outcome) string {
 // depends only on the document, the credential and the request.
 func (a *call) rule() (status int, why string) {
 	c, roles := a.credential, a.op.roles
+	role := c.role
 	if a.request.roles != nil {
 		roles = a.request.roles
+		if c.scopes != nil && role == "owner" {
+			role = "admin" // an access token changes members at most as an admin
+		}
 	}
 	own := !c.away || !a.ours.sees(a.sent) // the request names only resources of the caller's organization
 	inPath := strings.Contains(a.op.path, "{organizationId}")
@@ -81,19 +85,21 @@ func (a *call) rule() (status int, why string) {
 		return http.StatusUnauthorized, "the operation does not accept this kind of credential"
 	case a.request.gets != 0:
 		return a.request.gets, "the status is the same for all callers"
+	case c.scopes != nil && !c.permits(a.op.scope):
+		return http.StatusForbidden, "the access token does not have the scope of the operation"
+	case len(a.op.roles) > 0 && (c.idle && !a.op.anyOrg || c.former && !inPath):
+		return http.StatusBadRequest, "no organization is active"
 	case a.request.mine != "" && (c.away || c.user != a.request.mine):
 		return http.StatusNotFound, "the resource belongs to another user"
 	case len(a.op.schemes) == 0, a.request.blind, len(a.op.roles) == 0 && own:
 		return 0, "no role is required"
-	case len(a.op.roles) > 0 && (c.idle && !a.op.anyOrg || c.former && !inPath):
-		return http.StatusBadRequest, "no organization is active"
 	case c.beside && inPath && !a.op.anyOrg:
 		return http.StatusConflict, "another organization is active"
 	case !own, c.former, c.beside && !inPath && a.ours.sees(a.sent):
 		return http.StatusNotFound, "the resource belongs to another organization"
 	case c.scheme == byKey:
 		return 0, "a key acts for its organization"
-	case c.away && slices.Contains(roles, "owner"), slices.Contains(roles, c.role):
+	case c.away && slices.Contains(roles, "owner"), slices.Contains(roles, role):
 		return 0, "the role is permitted"
 	default:
 		return http.StatusForbidden, "the role is not permitted"

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/base32"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -37,13 +38,14 @@ func newTenant(passwordHash string) tenant {
 	v := tenant{"mark": hex.EncodeToString(random(6)), "passwordHash": passwordHash}
 	for _, name := range []string{
 		"organizationId", "besideId", "ownerId", "partnerId", "adminId", "memberId", "otherId", "formerId", "profileId", "idleProfileId",
-		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId",
+		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId", "tokenId",
 	} {
 		v[name] = uuid.Must(uuid.NewV7()).String()
 	}
 	for _, name := range []string{"key", "revokedKey", "expiredKey"} {
 		v[name] = "svc_" + strings.ToLower(base32.StdEncoding.EncodeToString(random(20)))
 	}
+	v["token"] = "svct_" + base64.RawURLEncoding.EncodeToString(random(32))
 	return v
 }
 
@@ -96,13 +98,14 @@ func cheapHash(t testing.TB) string {
 // the rules need.
 type credential struct {
 	name   string
-	scheme string // the security scheme that it satisfies; "" for none
-	user   string // the user in access.sql; "" for no session
-	role   string // in the organization
-	idle   bool   // the session has no active organization
-	beside bool   // the active organization of the session is another organization of the user
-	former bool   // the user was removed from the organization, which is still active in the session
-	away   bool   // the credential belongs to another organization, in which the role is owner
+	scheme string   // the security scheme that it satisfies; "" for none
+	user   string   // the user in access.sql; "" for no session
+	role   string   // in the organization
+	idle   bool     // the session has no active organization
+	beside bool     // the active organization of the session is another organization of the user
+	former bool     // the user was removed from the organization, which is still active in the session
+	away   bool     // the credential belongs to another organization, in which the role is owner
+	scopes []string // of an access token; nil for other credentials
 	show   func(a *call, h http.Header)
 }
 

@@ -22,9 +22,9 @@ VALIDATION_ERROR, 401 AUTHENTICATION_ERROR, 403 AUTHORIZATION_ERROR, 404 RESOURC
 `
 
 // render returns the outcomes as a table with one row per request.
-func render(rows [][]outcome) string {
+func render(heading string, requests []request, credentials []credential, rows [][]outcome) string {
 	var b strings.Builder
-	b.WriteString(accessHeading)
+	b.WriteString(heading)
 	line := func(first string, cells []string) {
 		b.WriteString("| " + first + " | " + strings.Join(cells, " | ") + " |\n")
 	}
@@ -48,17 +48,16 @@ func render(rows [][]outcome) string {
 	return b.String()
 }
 
-// checkTable compares the outcomes with the table, or rewrites it.
-func checkTable(t *testing.T, rows [][]outcome) {
+// checkTable compares a table with its file, or rewrites the file.
+func checkTable(t *testing.T, file, got string) {
 	t.Helper()
-	got := render(rows)
 	if *update {
-		if err := os.WriteFile(accessTable, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, err := os.ReadFile(accessTable)
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func checkTable(t *testing.T, rows [][]outcome) {
 	}{{"-", before, after}, {"+", after, before}} {
 		for _, line := range change.lines {
 			if !slices.Contains(change.without, line) {
-				t.Errorf("%s (if the change is intended, update the file with -update)\n%s %s", accessTable, change.sign, line)
+				t.Errorf("%s (if the change is intended, update the file with -update)\n%s %s", file, change.sign, line)
 			}
 		}
 	}

@@ -107,8 +107,12 @@ func (e organizationEnder) EndOrganization(ctx context.Context, tx *sqlx.Tx, org
 // log.
 func auditSource(ctx context.Context) audit.Source {
 	caller := auth.CallerFrom(ctx)
-	return audit.Source{
+	source := audit.Source{
 		UserID: caller.UserID, KeyID: caller.KeyID,
 		ClientAddress: httpd.ClientAddress(ctx), RequestID: httpd.RequestID(ctx),
 	}
+	if caller.Token != nil {
+		source.TokenID, source.TokenName = caller.Token.ID, caller.Token.Name
+	}
+	return source
 }

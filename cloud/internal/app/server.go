@@ -71,6 +71,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 			Database: p.database, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
 		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https", SingleSignOn: config.SingleSignOn.Issuer != ""},
+		AccessTokens:  rest.AccessTokens{Tokens: p.accounts},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},
 		Invitations:   rest.Invitations{Invitations: p.organizations},

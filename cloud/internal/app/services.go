@@ -162,6 +162,7 @@ func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	}
 	p.accounts.Mailer, p.accounts.Public = mail.Urgent{Outbox: p.outbox}, p.public
 	p.accounts.SignUpPolicy, p.accounts.Invitations = auth.SignUpPolicy(config.Access.SignUp), p.organizations
+	p.accounts.System, p.accounts.Audit = p.pools.system, p.audit
 	p.organizations.Users = p.accounts
 	return nil
 }

@@ -1,5 +1,6 @@
 // Package auth authenticates users. It manages accounts, passwords, e-mail
-// verification and dashboard sessions, and defines the caller of a request.
+// verification, dashboard sessions and access tokens, and defines the caller of a
+// request.
 package auth
 
 import (
@@ -51,8 +52,8 @@ type Mailer interface {
 	Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, text string) error
 }
 
-// Service manages accounts and sessions. Its tables belong to users, not to
-// organizations.
+// Service manages accounts, sessions and access tokens. Its tables belong to users, not
+// to organizations, except for the access tokens.
 type Service struct {
 	// Mailer sends mail to users; nil sends nothing.
 	Mailer Mailer
@@ -62,6 +63,10 @@ type Service struct {
 	SignUpPolicy SignUpPolicy
 	// Invitations checks invitations; nil means nobody is invited.
 	Invitations Invitations
+	// System is a pool that sees all organizations, to identify access tokens.
+	System *sqlx.DB
+	// Audit records the creation and the revocation of access tokens.
+	Audit Recorder
 
 	db           *sqlx.DB
 	clock        clock.Clock

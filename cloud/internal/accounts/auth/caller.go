@@ -16,15 +16,16 @@ const (
 	Member Role = "member"
 )
 
-// Caller is the authenticated caller of a request. A dashboard session has a
-// user; a worker has a key. OrgID is the organization that the request acts on:
+// Caller is the authenticated caller of a request. A dashboard session and an access
+// token have a user; a worker has a key. OrgID is the organization that the request acts on:
 // the key's organization, or the one that the authorizer determined for the user,
 // together with the user's role. ActiveOrgID is what the session stores, zero for
-// none; the membership has not been checked.
+// none, or the token's organization; the membership has not been checked.
 type Caller struct {
 	UserID      uuid.UUID
 	Session     string // the token of the dashboard session; never logged
 	SessionID   uuid.UUID
+	Token       *AccessToken // nil if the request has no access token
 	ActiveOrgID uuid.UUID
 	KeyID       uuid.UUID
 	OrgID       uuid.UUID

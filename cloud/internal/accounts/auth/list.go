@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
@@ -64,13 +66,19 @@ func (s *Service) EndSession(ctx context.Context, userID, sessionID uuid.UUID) e
 	return nil
 }
 
-// SignOutEverywhere ends all sessions of the user and invalidates the sign-in links.
+// SignOutEverywhere ends all sessions of the user, invalidates the sign-in links and
+// revokes the access tokens.
 func (s *Service) SignOutEverywhere(ctx context.Context, userID uuid.UUID) error {
-	_, err := s.db.ExecContext(ctx, `
-		WITH links AS (DELETE FROM auth_tokens WHERE user_id = $1 AND purpose = $2)
-		DELETE FROM auth_sessions WHERE user_id = $1`, userID, signInLink.name)
-	if err != nil {
-		return fmt.Errorf("end the sessions of a user: %w", err)
-	}
-	return nil
+	return pg.InTx(ctx, s.db, func(tx *sqlx.Tx) error {
+		if err := lockUser(ctx, tx, userID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `
+			WITH links AS (DELETE FROM auth_tokens WHERE user_id = $1 AND purpose = $2)
+			DELETE FROM auth_sessions WHERE user_id = $1`, userID, signInLink.name)
+		if err != nil {
+			return fmt.Errorf("end the sessions of a user: %w", err)
+		}
+		return s.revokeAccessTokens(ctx, tx, s.Audit, userID, "signedOutEverywhere")
+	})
 }

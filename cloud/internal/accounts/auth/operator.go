@@ -109,8 +109,8 @@ func (o Operator) CreateFirst(ctx context.Context, email string) (Account, error
 	return Account{User: u}, err
 }
 
-// Disable ends all sessions of a user and refuses new ones until Enable. Password
-// reset links become invalid. Keys that the user created belong to organizations
+// Disable ends all sessions of a user, revokes the access tokens and refuses new
+// sessions until Enable. Password reset links become invalid. Keys that the user created belong to organizations
 // and stay valid. Returns Conflict if the user is already disabled.
 func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 	return o.change(ctx, userID, "user.disabled", nil, func(tx *sqlx.Tx) error {
@@ -129,7 +129,7 @@ func (o Operator) Disable(ctx context.Context, userID uuid.UUID) error {
 				return fmt.Errorf("delete a user's sessions and tokens: %w", err)
 			}
 		}
-		return nil
+		return o.Accounts.revokeAccessTokens(ctx, tx, o.Audit, userID, "userDisabled")
 	})
 }
 

@@ -45,8 +45,8 @@ func (s *Service) RequestReset(ctx context.Context, client Client, email string)
 }
 
 // ResetPassword sets a new password with the token of a mail. It ends all
-// sessions of the user, invalidates the tokens of other mails, resets the count
-// of failed sign-ins and verifies the address that received the mail. The
+// sessions of the user, revokes the access tokens, invalidates the tokens of other
+// mails, resets the count of failed sign-ins and verifies the address that received the mail. The
 // client's network becomes a known network. Returns Validation for an invalid
 // token or a weak password; a weak password does not use up the token.
 func (s *Service) ResetPassword(ctx context.Context, client Client, token, password string) error {
@@ -78,7 +78,7 @@ func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, 
 	if refusal != nil || err != nil {
 		return refusal, err
 	}
-	if err := replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
+	if err := s.replaceCredentials(ctx, tx, u.ID, hash, uuid.Nil); err != nil {
 		return nil, err
 	}
 	if mailed {
@@ -95,8 +95,8 @@ func (s *Service) reset(ctx context.Context, tx *sqlx.Tx, client Client, token, 
 	return nil, s.mailPasswordChanged(ctx, tx, u.Email)
 }
 
-// ChangePassword changes the caller's password and ends the caller's other
-// sessions. Returns Validation for a wrong current password, RateLimited after
+// ChangePassword changes the caller's password, ends the caller's other sessions and
+// revokes the access tokens. Returns Validation for a wrong current password, RateLimited after
 // too many in one session or from one client, and Conflict if the account has no
 // password (which a reset sets). Failed sign-ins do not count, so that others
 // cannot block the change.
@@ -140,7 +140,7 @@ func (s *Service) change(ctx context.Context, tx *sqlx.Tx, caller Caller, a acco
 	if still, err := credentialsUnchanged(ctx, tx, a); err != nil || !still {
 		return errWrongCurrentPassword(), err
 	}
-	if err := replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
+	if err := s.replaceCredentials(ctx, tx, a.ID, hash, caller.SessionID); err != nil {
 		return nil, err
 	}
 	for _, counted := range []limitKey{failuresByEmail(a.Email), failuresBySession(caller.SessionID)} {

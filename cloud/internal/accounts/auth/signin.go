@@ -114,10 +114,10 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	return s.sessions.end(ctx, token)
 }
 
-// replaceCredentials sets a password, ends the user's other sessions and makes
-// sign-ins in progress fail. The user's row is locked first: a session that is
-// being created waits for it and is then refused.
-func replaceCredentials(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, hash string, keep uuid.UUID) error {
+// replaceCredentials sets a password, ends the user's other sessions, revokes the access
+// tokens and makes sign-ins in progress fail. The user's row is locked first: a session
+// or a token that is being created waits for it and is then refused.
+func (s *Service) replaceCredentials(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, hash string, keep uuid.UUID) error {
 	for _, step := range []struct {
 		statement string
 		args      []any
@@ -130,5 +130,6 @@ func replaceCredentials(ctx context.Context, tx *sqlx.Tx, userID uuid.UUID, hash
 			return fmt.Errorf("replace a password: %w", err)
 		}
 	}
-	return nil
+	ctx = WithCaller(ctx, Caller{UserID: userID}) // a reset has no caller, but the user's token
+	return s.revokeAccessTokens(ctx, tx, s.Audit, userID, "passwordChanged")
 }

@@ -22,11 +22,14 @@ const SessionCookie = "svc_session"
 
 const keyHeader = "X-Api-Key" // canonical form, so that net/http need not convert it
 
-// Sessions authenticates dashboard sessions.
+// Sessions authenticates dashboard sessions and access tokens.
 type Sessions interface {
 	// Authenticate returns the caller of the session with this token, or an
 	// Unauthenticated error.
 	Authenticate(ctx context.Context, token string) (auth.Caller, error)
+	// AuthenticateToken returns the caller of a request with this access token, or an
+	// Unauthenticated error.
+	AuthenticateToken(ctx context.Context, token string) (auth.Caller, error)
 }
 
 // Memberships returns the roles of users.
@@ -84,20 +87,24 @@ func (g *Authorizer) cookie(r *http.Request) (context.Context, error) {
 	if err := g.sameOrigin(r); err != nil {
 		return nil, err
 	}
-	return g.session(r, cookie.Value)
+	return identify(r, cookie.Value, g.sessions.Authenticate)
 }
 
-// bearer authenticates a dashboard session by its token.
+// bearer authenticates a dashboard session by its token, or an access token.
 func (g *Authorizer) bearer(r *http.Request) (context.Context, error) {
 	token := oapi.BearerToken(r.Header)
 	if token == "" {
 		return nil, oapi.ErrNoCredential
 	}
-	return g.session(r, token)
+	if oapi.KindOfKey(token) == oapi.AccessToken {
+		return identify(r, token, g.sessions.AuthenticateToken)
+	}
+	return identify(r, token, g.sessions.Authenticate)
 }
 
-func (g *Authorizer) session(r *http.Request, token string) (context.Context, error) {
-	caller, err := g.sessions.Authenticate(r.Context(), token)
+// identify returns the context of the user with this token.
+func identify(r *http.Request, token string, authenticate func(context.Context, string) (auth.Caller, error)) (context.Context, error) {
+	caller, err := authenticate(r.Context(), token)
 	if err != nil {
 		return nil, err
 	}

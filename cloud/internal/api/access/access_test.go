@@ -40,6 +40,14 @@ func (sessions) Authenticate(_ context.Context, token string) (auth.Caller, erro
 	return auth.Caller{UserID: userID, Session: token, ActiveOrgID: home}, nil
 }
 
+// AuthenticateToken accepts the access token "svct_good".
+func (sessions) AuthenticateToken(_ context.Context, token string) (auth.Caller, error) {
+	if token != "svct_good" {
+		return auth.Caller{}, fault.New(fault.Unauthenticated, "bad")
+	}
+	return tokenCaller("profiles:read"), nil
+}
+
 // keys accepts the key "good".
 type keys struct{}
 
@@ -115,6 +123,10 @@ func TestAuthenticators(t *testing.T) {
 		{"an empty bearer", "dashboardBearer", "GET", map[string]string{"Authorization": "Bearer "}, absent},
 		{"another scheme", "dashboardBearer", "GET", map[string]string{"Authorization": "Basic good"}, absent},
 		{"a wrong bearer", "dashboardBearer", "GET", map[string]string{"Authorization": "Bearer bad"}, refused},
+		{"access token", "dashboardBearer", "POST", map[string]string{"Authorization": "Bearer svct_good"}, tokenCaller("profiles:read")},
+		{"a wrong access token", "dashboardBearer", "GET", map[string]string{"Authorization": "Bearer svct_bad"}, refused},
+		{"an access token in the cookie", "dashboardSession", "GET", map[string]string{"Cookie": "svc_session=svct_good"}, refused},
+		{"an access token as key", "organizationKey", "GET", map[string]string{"X-API-Key": "svct_good"}, refused},
 		{"bearer changes for another site", "dashboardBearer", "POST", map[string]string{"Authorization": "Bearer good", "Sec-Fetch-Site": "cross-site"}, user},
 
 		{"key", "organizationKey", "POST", map[string]string{"X-API-Key": "good"}, worker},

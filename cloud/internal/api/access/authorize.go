@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/oapi"
 )
@@ -38,10 +39,16 @@ func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.
 
 func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	ctx, err := g.verifyPendingKey(ctx, op)
-	if err != nil || len(op.Roles) == 0 {
+	if err != nil {
 		return ctx, err
 	}
 	caller := auth.CallerFrom(ctx)
+	if err := requireScope(caller.Token, op.Scope); err != nil {
+		return nil, err
+	}
+	if len(op.Roles) == 0 {
+		return ctx, nil
+	}
 	if caller.KeyID != uuid.Nil { // a key acts for its organization and has no role
 		if text, named := op.Params[organizationParam]; named && text != caller.OrgID.String() {
 			return nil, fault.Missing("organization")
@@ -60,6 +67,9 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 			return ctx, nil // the request validation that follows reports the error
 		}
 		orgID, refusal = id, fault.Missing("organization")
+		if caller.Token != nil && orgID != caller.Token.OrgID {
+			return nil, refusal
+		}
 	}
 	if orgID == uuid.Nil {
 		return nil, refusal
@@ -81,6 +91,9 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 		})
 	}
 	caller.OrgID, caller.Role = orgID, auth.Role(role)
+	if caller.Token != nil {
+		ctx = org.WithoutOwnership(ctx)
+	}
 	return auth.WithCaller(ctx, caller), nil
 }
 

@@ -15,6 +15,7 @@ import (
 type Server struct {
 	Health
 	Auth
+	AccessTokens
 	Organizations
 	Members
 	Invitations

@@ -25,6 +25,8 @@ type Source struct {
 	Operator      string // operating system user of an operator's command; empty for other changes
 	UserID        uuid.UUID
 	KeyID         uuid.UUID
+	TokenID       uuid.UUID // access token of the user; zero for none
+	TokenName     string
 	ClientAddress string // empty if no request made the change
 	RequestID     string
 }
@@ -74,7 +76,8 @@ type Log struct {
 
 // Record writes an event in tx, the transaction of the change. The action is a noun
 // and a past-tense verb, such as member.roleChanged. The details must not contain
-// secrets; for an operator they include the operator's name. An event without an
+// secrets; for an operator they include the operator's name, and for an access token its
+// id and name. An event without an
 // organization has the zero orgID and requires a tx that sees all organizations.
 func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, targetID string, details map[string]any) error {
 	source := l.Source(ctx)
@@ -84,6 +87,9 @@ func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, 
 	}
 	if source.Operator != "" {
 		details["operator"] = source.Operator
+	}
+	if source.TokenID != uuid.Nil {
+		details["accessToken"] = map[string]any{"id": source.TokenID, "name": source.TokenName}
 	}
 	text, err := json.Marshal(details)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// Records is how long records without content are kept: sent and failed mails, license
-// events, silent machines, and released slots, which refuse late start reports of ended
+// Records is how long records without content are kept: sent and failed mails, expired
+// access tokens, license events, silent machines, and released slots, which refuse late start reports of ended
 // sessions and let abandoned sessions continue.
 const Records = 30 * 24 * time.Hour
 
@@ -75,6 +75,7 @@ var (
 	contact = rule{table: "contact_messages", endColumn: "created_at", indexColumn: "id"}
 	slots   = rule{table: "license_slots", endColumn: "released_at", indexColumn: "id"}
 	events  = rule{table: "license_events", endColumn: "at", indexColumn: "id"}
+	tokens  = rule{table: "access_tokens", endColumn: "expires_at", indexColumn: "expires_at"}
 	answers = rule{table: "idempotency_keys", endColumn: "expires_at", indexColumn: "expires_at"}
 
 	// machines are read completely: an index on the time would be updated with every
@@ -137,6 +138,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
 		{rule: slots, period: records},
 		{rule: events, period: records},
 		{rule: machines, period: records},
+		{rule: tokens, period: records},
 		{rule: answers, always: true},
 	} {
 		if work.period <= 0 && !work.always {

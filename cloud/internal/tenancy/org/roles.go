@@ -28,6 +28,14 @@ func (r Role) manages(other Role) bool {
 	return r == Owner || r == Admin && other == Member
 }
 
+type withoutOwnershipKey struct{}
+
+// WithoutOwnership returns a context in which an owner has only the rights of an admin.
+// An access token must not grant or remove the ownership of its organization.
+func WithoutOwnership(ctx context.Context) context.Context {
+	return context.WithValue(ctx, withoutOwnershipKey{}, true)
+}
+
 // lockForMember locks the organization's row for a change of the organization or its
 // members, so that each change sees the previous ones. It returns the user's current
 // role, or NotFound if the user is no longer a member.
@@ -46,6 +54,9 @@ func lockForMember(ctx context.Context, tx *sqlx.Tx, orgID, userID uuid.UUID) (R
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the caller's membership: %w", err)
+	}
+	if role == Owner && ctx.Value(withoutOwnershipKey{}) != nil {
+		return Admin, nil
 	}
 	return role, nil
 }
