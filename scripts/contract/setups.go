@@ -61,6 +61,7 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 		"updateUser":            p.newUserSetup,
 		"signOut":               p.newUserSetup,
 		"signOutEverywhere":     p.newUserSetup,
+		"revokeAccessToken":     p.accessTokenSetup,
 		"sendVerificationEmail": p.newUserSetup,
 		"changePassword": func(ctx context.Context) (exampleSetup, error) {
 			user, err := p.newUser(ctx, "Ada")
@@ -76,6 +77,20 @@ func (p *exampleRunner) accountSetups() map[string]func(context.Context) (exampl
 			return exampleSetup{header: bearer(user), path: map[string]string{"sessionId": id}}, err
 		},
 	}
+}
+
+// accessTokenSetup creates an access token of the owner.
+func (p *exampleRunner) accessTokenSetup(ctx context.Context) (exampleSetup, error) {
+	if err := p.activateSeeded(ctx); err != nil {
+		return exampleSetup{}, err
+	}
+	created, err := requireSuccess(p.seed.Owner.api.CreateAccessTokenWithResponse(ctx, cloudapi.CreateAccessTokenRequest{
+		Name: "deployment", Scopes: cloudapi.AccessTokenScopes{cloudapi.ProfilesRead},
+	}))
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	return exampleSetup{path: map[string]string{"tokenId": created.JSON201.Data.AccessToken.Id.String()}}, nil
 }
 
 // newUserSetup is a setup with a new user without an organization.

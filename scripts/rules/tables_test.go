@@ -13,6 +13,7 @@ import (
 // tableOwners lists the package of cloud/internal that writes each table. Other packages
 // only read it.
 var tableOwners = map[string]string{
+	"access_tokens":            "accounts/auth",
 	"activity_sessions":        "browsers/activity",
 	"api_keys":                 "tenancy/apikey",
 	"api_usage":                "tenancy/usage",
@@ -57,8 +58,8 @@ var otherWriters = map[string][]string{
 	"tenancy/plan": {"subscriptions"},
 	// Expired rows of all tables are deleted by one statement.
 	"platform/retention": {
-		"activity_sessions", "audit_events", "contact_messages", "idempotency_keys", "license_events", "license_machines",
-		"license_slots", "mail_outbox",
+		"access_tokens", "activity_sessions", "audit_events", "contact_messages", "idempotency_keys", "license_events",
+		"license_machines", "license_slots", "mail_outbox",
 	},
 }
 

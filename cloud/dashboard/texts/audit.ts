@@ -23,6 +23,14 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
     label: "Key revoked",
     says: (d) => `revoked the key${quoted(d["name"])}`,
   },
+  "accessToken.created": {
+    label: "Access token created",
+    says: (d) => `created the access token${quoted(d["name"])}`,
+  },
+  "accessToken.revoked": {
+    label: "Access token revoked",
+    says: (d) => `revoked the access token${quoted(d["name"])}`,
+  },
   "member.joined": {
     label: "Member joined",
     says: (d) => `joined as ${text(d["role"])}`,

@@ -106,6 +106,7 @@ func TestAccessTokens_FollowRoleAndMembership(t *testing.T) {
 func TestAccessTokens_InAuditLog(t *testing.T) {
 	h := newTestEnv(t, nil)
 	c := newTokenClient(t, h, "owner")
+	h.all.MustExec(c.fill(`DELETE FROM access_tokens WHERE organization_id = '{organizationId}'`))
 	id, token := c.create(h, "deployment", "profiles:write")
 	c.want(http.StatusCreated, h, token, "POST", "/v1/profiles", `{"name": "by token", "browserVersion": 156}`)
 	c.want(http.StatusCreated, h, c.user, "POST", "/v1/profiles", `{"name": "by session", "browserVersion": 156}`)

@@ -99,6 +99,9 @@ func forms(secret string) map[string]string {
 	if raw, err := base64.RawURLEncoding.DecodeString(secret); err == nil && len(raw) == 32 {
 		all["decoded"] = string(raw)
 	}
+	if body, isToken := strings.CutPrefix(secret, "svct_"); isToken {
+		return forms(body)
+	}
 	if body, isKey := strings.CutPrefix(secret, "svc_"); isKey {
 		all["without its prefix"] = body
 		if raw, err := base32.StdEncoding.DecodeString(strings.ToUpper(body)); err == nil {

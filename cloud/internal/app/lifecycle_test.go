@@ -89,7 +89,8 @@ func (l *lifecycle) organization() (orgID string) {
 	l.secret("first organization key", created.text("key"))
 	rotated := l.do("POST", keys+"/"+created.object("apiKey").text("id")+"/rotate", `{}`, "Idempotency-Key", "sixteen")
 	l.key = l.secret("second organization key", rotated.text("key"))
-	l.hashed = append(l.hashed, "first organization key", "second organization key")
+	l.secret("access token", l.do("POST", "/v1/auth/tokens", `{"name": "deployment", "scopes": ["profiles:read"]}`).text("token"))
+	l.hashed = append(l.hashed, "first organization key", "second organization key", "access token")
 
 	l.do("POST", "/v1/organizations/"+orgID+"/members/invite", `{"email": "charles@example.com", "role": "member"}`, "Idempotency-Key", "three")
 	l.deliver()

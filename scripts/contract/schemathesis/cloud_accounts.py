@@ -48,6 +48,7 @@ class AccountRequests(CloudBase):
             "signOutEverywhere": self._prepare_sign_out,
             "endAuthSession": self._prepare_session_end,
             "changePassword": self._prepare_password_change,
+            "revokeAccessToken": self._prepare_token_revocation,
             "sendVerificationEmail": self._prepare_limited_mail,
             "createOrganization": self._use_disposable_account,
             "activateOrganization": self._prepare_activation,
@@ -115,6 +116,16 @@ class AccountRequests(CloudBase):
         request.identity = current.identity(request.identity)
         if request.random_bool(0.8):
             request.set_path_parameters(sessionId=session_id)
+
+    def _prepare_token_revocation(self, request: GeneratedRequest) -> None:
+        if not request.authorized:
+            return
+        request.identity = self._disposable_account.identity(request.identity)
+        if request.random_bool(0.8) and not request.in_scenario:
+            self._activate_disposable_organization()
+            body = {"name": "contract", "scopes": ["profiles:read"]}
+            created = self._disposable_account.client.call("POST", "/v1/auth/tokens", body)
+            request.set_path_parameters(tokenId=created["accessToken"]["id"])
 
     def _prepare_password_change(self, request: GeneratedRequest) -> None:
         if not request.authorized:

@@ -19,9 +19,11 @@ import (
 type journal struct{ actions []string }
 
 func (j *journal) Record(ctx context.Context, _ *sqlx.Tx, _ uuid.UUID, action, _ string, details map[string]any) error {
-	text := action + " " + details["name"].(string)
-	if reason, ok := details["reason"].(string); ok {
-		text += " " + reason
+	text := action
+	for _, name := range []string{"name", "reason"} {
+		if value, ok := details[name].(string); ok {
+			text += " " + value
+		}
 	}
 	if auth.CallerFrom(ctx).UserID != uuid.Nil {
 		text += " by the user"

@@ -39,7 +39,7 @@ INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, cr
     ('{keyId}',         '{organizationId}', 'spare {mark}',   sha256('{keyId}'),      'svc_dddd', 'dddd', '{ownerId}', now(), NULL, NULL);
 -- The names are the ends of the tokens. The last use is in the future, so that uses write nothing.
 INSERT INTO access_tokens (id, organization_id, user_id, name, scopes, token_hash, last_four, created_at, expires_at, last_used_at)
-    SELECT id::uuid, '{organizationId}', user_id::uuid, name, scopes::text[], sha256(convert_to('{token}' || name, 'UTF8')), 'aaaa', now(),
+    SELECT id::uuid, '{organizationId}'::uuid, user_id::uuid, name, scopes::text[], sha256(convert_to('{token}' || name, 'UTF8')), 'aaaa', now(),
         now() + lifetime::interval, now() + interval '1 hour'
     FROM (SELECT '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}' AS every) AS s,
         LATERAL (VALUES
@@ -50,7 +50,7 @@ INSERT INTO access_tokens (id, organization_id, user_id, name, scopes, token_has
             (gen_random_uuid()::text,  '{formerId}', 'former',  every, '1 day')
         ) AS t (id, user_id, name, scopes, lifetime)
     UNION ALL
-    SELECT gen_random_uuid(), '{organizationId}', '{ownerId}', scope, ARRAY[scope], sha256(convert_to('{token}' || scope, 'UTF8')), 'bbbb', now(),
+    SELECT gen_random_uuid(), '{organizationId}'::uuid, '{ownerId}'::uuid, scope, ARRAY[scope], sha256(convert_to('{token}' || scope, 'UTF8')), 'bbbb', now(),
         now() + interval '1 day', now() + interval '1 hour'
     FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}'::text[]) AS scope;
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES
