@@ -17,15 +17,12 @@ const keyHeader = "X-API-Key"
 type KeyKind string
 
 // The kinds of keys. An operator may choose a worker key without a prefix, or use an
-// organization key as one.
+// organization key as one. An access token is sent as a Bearer token, not in X-API-Key.
 const (
 	OrganizationKey KeyKind = "an organization key"
 	WorkerKey       KeyKind = "a worker key"
 	AccessToken     KeyKind = "an access token"
 )
-
-// AccessTokenPrefix is the prefix of access tokens, which are sent as a Bearer token.
-const AccessTokenPrefix = "svct_"
 
 // KindOfKey returns the kind of a key by its prefix, "" if the prefix is unknown.
 func KindOfKey(secret string) KeyKind {
@@ -34,7 +31,7 @@ func KindOfKey(secret string) KeyKind {
 		return OrganizationKey
 	case strings.HasPrefix(lower, "wrk_"):
 		return WorkerKey
-	case strings.HasPrefix(lower, AccessTokenPrefix):
+	case strings.HasPrefix(lower, "svct_"):
 		return AccessToken
 	}
 	return ""
