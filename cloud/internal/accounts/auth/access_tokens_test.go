@@ -175,6 +175,21 @@ func TestAccessToken_RevokedWithSessions(t *testing.T) {
 	}
 }
 
+// A stolen session must not leave a token behind.
+func TestCreateAccessToken_WaitsForResetAndFails(t *testing.T) {
+	f := newFixture(t)
+	owner, _ := f.tokenOwner(t)
+	var creation error
+	f.duringReset(t, func() {
+		_, _, creation = f.CreateAccessToken(t.Context(), owner, auth.NewAccessToken{Name: "late", Scopes: []string{"keys:write"}})
+	})
+	wantKind(t, creation, fault.Unauthenticated)
+	var tokens int
+	if err := f.db.Get(&tokens, `SELECT count(*) FROM access_tokens`); err != nil || tokens != 0 {
+		t.Errorf("got %d tokens, %v", tokens, err)
+	}
+}
+
 func TestAccessToken_EndsWithMembership(t *testing.T) {
 	f := newFixture(t)
 	owner, _ := f.tokenOwner(t)

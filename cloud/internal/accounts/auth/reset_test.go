@@ -253,22 +253,23 @@ func (m *slowMailer) Send(ctx context.Context, tx *sqlx.Tx, recipient, subject, 
 	return m.mailbox.Send(ctx, tx, recipient, subject, text)
 }
 
-func TestSignIn_WaitsForResetAndFails(t *testing.T) {
-	f := newFixture(t)
-	f.signUp(t)
+// duringReset calls act after a password reset has changed the account, and lets the reset
+// end when act waits for it or is done.
+func (f fixture) duringReset(t *testing.T, act func()) {
+	t.Helper()
 	token := f.forgot(t)
 	slow := &slowMailer{subject: "Your password was changed", holdUp: holdUp{reached: make(chan struct{}), resume: make(chan struct{})}}
 	f.Mailer = slow
-	var reset, signIn error
+	var reset error
 	var both sync.WaitGroup
 	both.Go(func() { reset = f.ResetPassword(t.Context(), home, token, another) })
 	<-slow.reached
 	done := make(chan struct{})
 	both.Go(func() {
 		defer close(done)
-		_, signIn = f.SignIn(t.Context(), clientAt("198.51.100.1"), ada.Email, ada.Password)
+		act()
 	})
-	testenv.Eventually(t, "the sign-in waits for the reset, or is done", func() bool {
+	testenv.Eventually(t, "the action waits for the reset, or is done", func() bool {
 		select {
 		case <-done:
 			return true
@@ -283,6 +284,13 @@ func TestSignIn_WaitsForResetAndFails(t *testing.T) {
 	if reset != nil {
 		t.Fatal(reset)
 	}
+}
+
+func TestSignIn_WaitsForResetAndFails(t *testing.T) {
+	f := newFixture(t)
+	f.signUp(t)
+	var signIn error
+	f.duringReset(t, func() { _, signIn = f.SignIn(t.Context(), clientAt("198.51.100.1"), ada.Email, ada.Password) })
 	wantKind(t, signIn, fault.Unauthenticated)
 	var sessions int
 	if err := f.db.Get(&sessions, `SELECT count(*) FROM auth_sessions`); err != nil || sessions != 0 {
