@@ -6908,7 +6908,8 @@ type ClientInterface interface {
 	//
 	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+	// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 	//
 	// Takes any type of body and a specified content type.
@@ -6920,7 +6921,8 @@ type ClientInterface interface {
 	//
 	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+	// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 	//
 	// Takes a body of the `application/json` content type.
@@ -9186,7 +9188,8 @@ func (c *Client) GetProfileConfig(ctx context.Context, profileId ProfileId, reqE
 //
 // Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 // Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 // `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 //
 // Takes any type of body and a specified content type.
@@ -9208,7 +9211,8 @@ func (c *Client) OpenProfileDataWithBody(ctx context.Context, profileId ProfileI
 //
 // Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 // Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 // `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 //
 // Takes a body of the `application/json` content type.
@@ -15466,7 +15470,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+	// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -15478,7 +15483,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 	// Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-	// license slot of the session. While another session has the lease, the response is 409; its detail contains
+	// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+	// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 	// `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -26594,7 +26600,8 @@ func (c *ClientWithResponses) GetProfileConfigWithResponse(ctx context.Context, 
 //
 // Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 // Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 // `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -26612,7 +26619,8 @@ func (c *ClientWithResponses) OpenProfileDataWithBodyWithResponse(ctx context.Co
 //
 // Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
 // Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-// license slot of the session. While another session has the lease, the response is 409; its detail contains
+// license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+// but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
 // `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

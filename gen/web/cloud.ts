@@ -1668,7 +1668,8 @@ export interface paths {
          * Get access to a profile's data
          * @description Returns the current version of a profile's data and the key of the organization, with which workers encrypt it.
          *     Gives the session the lease: only the session with the lease can save a version. The lease lasts as long as the
-         *     license slot of the session. While another session has the lease, the response is 409; its detail contains
+         *     license slot of the session. If the slot lapses because the worker is silent, the lease lasts for 30 minutes more,
+         *     but no longer than until the worker sends heartbeats again. While another session has the lease, the response is 409; its detail contains
          *     `machineId`, `sessionId` and `until` in `constraint`. With `readOnly` the session gets no lease and needs no slot.
          */
         post: operations["openProfileData"];

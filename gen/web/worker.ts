@@ -2733,10 +2733,12 @@ export interface components {
          *     - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
          *     - `disk_full`: the disk of the worker is full.
          *     - `timeout`: saving took too long, or the worker stopped before it was complete.
+         *     - `pending`: the data is in the store, but the cloud has not answered. The worker reports it again for up to 28 days.
+         *       When the cloud has acknowledged it, `dataSaved` is true; if the cloud refuses it, the reason is `error`.
          *     - `error`: another error; see the log of the worker.
          * @enum {string|null}
          */
-        DataNotSavedReason: "too_large" | "unclean_end" | "disk_full" | "timeout" | "error" | null;
+        DataNotSavedReason: "too_large" | "unclean_end" | "disk_full" | "timeout" | "pending" | "error" | null;
         /**
          * @description The device model, for Android.
          * @example Pixel 9

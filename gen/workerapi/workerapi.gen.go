@@ -172,6 +172,7 @@ const (
 	DataNotSavedReasonDiskFull    DataNotSavedReason = "disk_full"
 	DataNotSavedReasonError       DataNotSavedReason = "error"
 	DataNotSavedReasonLessThannil DataNotSavedReason = "<nil>"
+	DataNotSavedReasonPending     DataNotSavedReason = "pending"
 	DataNotSavedReasonTimeout     DataNotSavedReason = "timeout"
 	DataNotSavedReasonTooLarge    DataNotSavedReason = "too_large"
 	DataNotSavedReasonUncleanEnd  DataNotSavedReason = "unclean_end"
@@ -185,6 +186,8 @@ func (e DataNotSavedReason) Valid() bool {
 	case DataNotSavedReasonError:
 		return true
 	case DataNotSavedReasonLessThannil:
+		return true
+	case DataNotSavedReasonPending:
 		return true
 	case DataNotSavedReasonTimeout:
 		return true
@@ -1014,6 +1017,8 @@ type BrowserSession struct {
 	// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
 	// - `disk_full`: the disk of the worker is full.
 	// - `timeout`: saving took too long, or the worker stopped before it was complete.
+	// - `pending`: the data is in the store, but the cloud has not answered. The worker reports it again for up to 28 days.
+	//   When the cloud has acknowledged it, `dataSaved` is true; if the cloud refuses it, the reason is `error`.
 	// - `error`: another error; see the log of the worker.
 	DataNotSavedReason *DataNotSavedReason `json:"dataNotSavedReason"`
 
@@ -1589,11 +1594,13 @@ type ContractVersionOrNull = string
 // DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
 // data.
 //
-// - `too_large`: the data exceeds `LAUNCH_DISK_MB`.
-// - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
-// - `disk_full`: the disk of the worker is full.
-// - `timeout`: saving took too long, or the worker stopped before it was complete.
-// - `error`: another error; see the log of the worker.
+//   - `too_large`: the data exceeds `LAUNCH_DISK_MB`.
+//   - `unclean_end`: the browser did not close cleanly, so the data may be incomplete.
+//   - `disk_full`: the disk of the worker is full.
+//   - `timeout`: saving took too long, or the worker stopped before it was complete.
+//   - `pending`: the data is in the store, but the cloud has not answered. The worker reports it again for up to 28 days.
+//     When the cloud has acknowledged it, `dataSaved` is true; if the cloud refuses it, the reason is `error`.
+//   - `error`: another error; see the log of the worker.
 type DataNotSavedReason string
 
 // DevtoolsId A target id of Chromium.

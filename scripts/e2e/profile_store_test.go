@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/db/dbtest"
 	"github.com/browser-svc/svc/db/pg"
@@ -50,6 +51,20 @@ func requireProfile(t *testing.T, s workerapi.BrowserSession, site string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// reclaimSlot reclaims the slot of a session as if its lease had ended some time ago.
+func (a *account) reclaimSlot(t *testing.T, dsn string, session uuid.UUID, ago time.Duration) {
+	t.Helper()
+	dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}).MustExecContext(t.Context(),
+		`UPDATE license_slots SET lease_until = now() - make_interval(secs => $2) WHERE session_id = $1`, session, ago.Seconds())
+	eventually(t, 10*time.Second, "the slot is reclaimed", func() error {
+		answer, err := a.license.ReclaimLicenseSessionsWithResponse(t.Context())
+		if err != nil || answer.JSON200 == nil || answer.JSON200.Data.Current > 0 {
+			return fmt.Errorf("%s: %w", answer.Body, err)
+		}
+		return nil
+	})
 }
 
 // TestProfileStore_DataFollowsProfile saves cookies, storage and a service worker on one
@@ -99,14 +114,7 @@ func TestProfileStore_DataFollowsProfile(t *testing.T) {
 
 	second.kill() // its slot is stale until it is reclaimed
 	first.requireLaunchRefused(t, request, http.StatusConflict)
-	dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole}).MustExecContext(t.Context(), `UPDATE license_slots SET lease_until = now() WHERE session_id = $1`, using.Id)
-	eventually(t, 10*time.Second, "the slot is reclaimed", func() error {
-		answer, err := a.license.ReclaimLicenseSessionsWithResponse(t.Context())
-		if err != nil || answer.JSON200 == nil || answer.JSON200.Data.Current > 0 {
-			return fmt.Errorf("%s: %w", answer.Body, err)
-		}
-		return nil
-	})
+	a.reclaimSlot(t, dsn, using.Id, 31*time.Minute)
 	again := first.launch(t, request)
 	read(again)
 	if ended := first.killSession(t, again.Id); ended.DataSaved == nil || !*ended.DataSaved {

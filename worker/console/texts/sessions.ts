@@ -32,6 +32,7 @@ const notSaved: Record<NotSaved, string> = {
   unclean_end: "the browser did not close cleanly",
   disk_full: "the disk of the worker is full",
   timeout: "saving took too long",
+  pending: "it is stored, but the cloud has not acknowledged it yet",
   error: "an error occurred; see the log of the worker",
 };
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/data/profiledata"
+	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
@@ -24,10 +27,13 @@ const profilesPrefix = "profiles/"
 // remoteProfiles gives launches the data of profiles in OBJECT_STORE_URL. It implements
 // launch.Data and profiledata.Index.
 type remoteProfiles struct {
-	cloud  *cloud.Client
-	store  *profiledata.Store
-	bucket *blob.Bucket
-	local  *profiledata.Local // data from before OBJECT_STORE_URL was set
+	cloud    *cloud.Client
+	reports  *report.Reporter // nil outside of a worker: nothing is saved
+	sessions *session.Store
+	store    *profiledata.Store
+	bucket   *blob.Bucket
+	local    *profiledata.Local // data from before OBJECT_STORE_URL was set
+	logger   *slog.Logger
 }
 
 // openProfileData opens the store of saved profile data on this machine, and
@@ -39,6 +45,7 @@ func (w *worker) openProfileData(ctx context.Context) (err error) {
 	if w.remote, err = w.config.openRemoteProfiles(ctx, w.cloud, w.profiles, w.logger); err != nil {
 		return err
 	}
+	w.remote.reports, w.remote.sessions = w.reports, w.sessions
 	w.closers.Add(w.remote.bucket.Close)
 	return nil
 }
@@ -54,7 +61,7 @@ func (c Config) openRemoteProfiles(ctx context.Context, client *cloud.Client, lo
 		return nil, err
 	}
 	bucket = blob.PrefixedBucket(bucket, profilesPrefix)
-	return &remoteProfiles{cloud: client, bucket: bucket, local: local, store: profiledata.Open(profiledata.Options{
+	return &remoteProfiles{cloud: client, bucket: bucket, local: local, logger: logger, store: profiledata.Open(profiledata.Options{
 		Bucket: bucket, Versions: profileVersions, MaxBytes: c.maxProfileData(), SaveTime: remoteSaveTime, Clock: clock.System{}, Logger: logger,
 	})}, nil
 }
@@ -103,15 +110,29 @@ func (p *remoteProfiles) source(use launch.DataUse, stored bool) (profiledata.So
 	return p.local.Source(use.ProfileID, use.ReadOnly)
 }
 
-// commit makes a saved version the current one.
+// commit makes a saved version the current one, now or when the cloud can be reached again.
+// Then the session has the final result.
 func (p *remoteProfiles) commit(ctx context.Context, use launch.DataUse, previous *uuid.UUID, v profiledata.SavedVersion) error {
-	err := p.cloud.AddProfileDataVersion(ctx, use, cloud.ProfileDataVersion{
-		ID: v.ID, Previous: previous, Content: v.Content, Sent: v.Sent, Keep: v.Keep,
+	err := p.reports.Commit(ctx, report.Commit{
+		ID: v.ID, SessionID: use.SessionID, ProfileID: use.ProfileID, Previous: previous, Content: v.Content, Sent: v.Sent, Keep: v.Keep,
+		At: time.Now(), OrganizationKey: use.OrganizationKey,
+		Settled: func(err error) { p.settle(use, err) },
 	})
-	if err != nil {
-		return err
+	if errors.Is(err, report.ErrPending) {
+		return fmt.Errorf("%w: %w", profiledata.ErrPending, err)
 	}
-	return p.local.MarkStored(use.ProfileID)
+	return err
+}
+
+// settle records the final result of a save.
+func (p *remoteProfiles) settle(use launch.DataUse, err error) {
+	p.sessions.SetSaveResult(use.SessionID, launch.SaveResult(err))
+	if err != nil {
+		return
+	}
+	if err := p.local.MarkStored(use.ProfileID); err != nil {
+		p.logger.Error("failed to mark the profile data of this machine as stored", "profileId", use.ProfileID, "error", err)
+	}
 }
 
 // Key implements profiledata.Index.

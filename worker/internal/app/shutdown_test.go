@@ -28,6 +28,9 @@ func (silentCloud) Identity() report.Identity { return report.Identity{BootID: u
 
 func (silentCloud) ReportStart(ctx context.Context, _ report.Start) error { return waitForCancel(ctx) }
 
+func (silentCloud) ReportCommit(ctx context.Context, _ report.Commit) error {
+	return waitForCancel(ctx)
+}
 func (silentCloud) ReportEnd(ctx context.Context, _ report.End) error { return waitForCancel(ctx) }
 
 func (silentCloud) Heartbeat(ctx context.Context, _ session.OrganizationKey, _ int64, _ []uuid.UUID) (report.Heartbeat, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -15,14 +16,6 @@ import (
 type ProfileData struct {
 	Current *uuid.UUID // nil if there is no version
 	Key     []byte     // of the organization
-}
-
-// ProfileDataVersion is a version that was saved to the store.
-type ProfileDataVersion struct {
-	ID            uuid.UUID
-	Previous      *uuid.UUID
-	Content, Sent int64
-	Keep          int
 }
 
 // OpenProfileData gets access to a profile's data (POST /v1/profiles/{id}/data/lease).
@@ -50,23 +43,15 @@ func (c *Client) OpenProfileData(ctx context.Context, use launch.DataUse) (Profi
 	return ProfileData{Current: answer.JSON200.Data.VersionId, Key: answer.JSON200.Data.Key}, nil
 }
 
-// AddProfileDataVersion makes a saved version the current one (POST
-// /v1/profiles/{id}/data/versions). It repeats a request without an answer once: the
-// cloud ignores a repeated version.
-func (c *Client) AddProfileDataVersion(ctx context.Context, use launch.DataUse, saved ProfileDataVersion) error {
-	err := c.addProfileDataVersion(ctx, use, saved)
-	if fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
-		err = c.addProfileDataVersion(ctx, use, saved)
-	}
-	return err
-}
-
-func (c *Client) addProfileDataVersion(ctx context.Context, use launch.DataUse, saved ProfileDataVersion) error {
+// ReportCommit makes a saved version of a profile's data the current one (POST
+// /v1/profiles/{id}/data/versions). The cloud ignores a repeated version. It implements
+// report.Cloud.
+func (c *Client) ReportCommit(ctx context.Context, saved report.Commit) error {
 	ctx, cancel := c.callContext(ctx, "addProfileDataVersion", 0)
 	defer cancel()
-	credential := c.credential(use.OrganizationKey)
-	answer, err := c.api.AddProfileDataVersionWithResponse(ctx, use.ProfileID, cloudapi.AddProfileDataVersionRequest{
-		Id: saved.ID, SessionId: use.SessionID, MachineId: c.machine.ID, PreviousVersionId: saved.Previous,
+	credential := c.credential(saved.OrganizationKey)
+	answer, err := c.api.AddProfileDataVersionWithResponse(ctx, saved.ProfileID, cloudapi.AddProfileDataVersionRequest{
+		Id: saved.ID, SessionId: saved.SessionID, MachineId: c.machine.ID, PreviousVersionId: saved.Previous,
 		SizeBytes: saved.Content, SentBytes: saved.Sent, KeepVersions: int32(saved.Keep),
 	}, credential.sign)
 	if err != nil {

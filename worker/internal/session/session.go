@@ -98,6 +98,7 @@ const (
 	DataUncleanEnd DataNotSavedReason = "unclean_end" // the browser did not close by itself
 	DataDiskFull   DataNotSavedReason = "disk_full"
 	DataTimeout    DataNotSavedReason = "timeout" // saving took too long
+	DataPending    DataNotSavedReason = "pending" // stored, but the cloud has not acknowledged it yet
 	DataError      DataNotSavedReason = "error"   // any other error; see the log
 )
 

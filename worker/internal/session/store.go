@@ -89,6 +89,16 @@ func (s *Store) SetRecording(id uuid.UUID, recording *Recording) {
 	}
 }
 
+// SetSaveResult sets whether the browser data of a session was saved, also after its end.
+func (s *Store) SetSaveResult(id uuid.UUID, result SaveResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session, ok := s.sessions[id]; ok {
+		session.SaveResult = &result
+		s.sessions[id] = session
+	}
+}
+
 // End marks a session as ended and returns it. It returns false if the session is
 // not running.
 func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
@@ -100,7 +110,8 @@ func (s *Store) End(id uuid.UUID, end End) (Session, bool) {
 	}
 	session.Status, session.EndedAt, session.EndReason, session.ExitCode = end.Status, end.At, end.Reason, end.ExitCode
 	session.Network = end.Network
-	session.Traffic, session.SaveResult, session.OrganizationKey = end.Traffic, end.SaveResult, OrganizationKey{}
+	session.Traffic, session.OrganizationKey = end.Traffic, OrganizationKey{}
+	session.SaveResult = cmp.Or(session.SaveResult, end.SaveResult) // that of SetSaveResult is later
 	session.Timeline = append(slices.Clip(session.Timeline), Step{Ended, end.At})
 	s.sessions[id] = session
 	return session, true

@@ -52,6 +52,21 @@ func TestStore_EndIsIdempotent(t *testing.T) {
 	}
 }
 
+func TestStore_FinalSaveResultReplacesPending(t *testing.T) {
+	pending := session.End{At: start, SaveResult: &session.SaveResult{Reason: session.DataPending}}
+	s := session.NewStore(clock.NewFake(start))
+	before, after := add(s, start), add(s, start)
+	s.SetSaveResult(before.ID, session.SaveResult{Saved: true}) // the cloud answers between the save and the end
+	s.End(before.ID, pending)
+	s.End(after.ID, pending)
+	s.SetSaveResult(after.ID, session.SaveResult{Saved: true})
+	for _, id := range []uuid.UUID{before.ID, after.ID} {
+		if got, _ := s.Get(id); got.SaveResult == nil || *got.SaveResult != (session.SaveResult{Saved: true}) {
+			t.Errorf("got %+v", got.SaveResult)
+		}
+	}
+}
+
 func TestStore_AddStepAfterEndIsIgnored(t *testing.T) {
 	s := session.NewStore(clock.NewFake(start))
 	entry := add(s, start)

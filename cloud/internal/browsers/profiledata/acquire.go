@@ -64,10 +64,12 @@ func lock(ctx context.Context, tx *sqlx.Tx, orgID, profileID uuid.UUID) (row, er
 
 // lease gives the session the lease, unless another session has it.
 func lease(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, current row, r Request) error {
-	_, live, err := slotLease(ctx, tx, orgID, r.SessionID)
+	var live bool
+	err := tx.GetContext(ctx, &live, `SELECT EXISTS (SELECT FROM license_slots
+		WHERE organization_id = $1 AND session_id = $2 AND released_at IS NULL)`, orgID, r.SessionID)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("read the slot of a session: %w", err)
 	case !live:
 		return fault.New(fault.Conflict, "The session has no license slot. Authorize the launch first.")
 	}
@@ -88,19 +90,26 @@ func lease(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, current row, r Req
 	return nil
 }
 
+// reportGrace is how much longer a lease lasts than the slot of a session whose worker is
+// silent: the worker may have saved a version that it cannot report yet. A worker that
+// sends heartbeats again lists the session, or has nothing to report.
+const reportGrace = 30 * time.Minute
+
+// currentLeaseSQL compares with the heartbeat before the last one: the last one may not
+// have adopted the slot yet.
+const currentLeaseSQL = `
+SELECT s.lease_until + make_interval(secs => $3) FROM license_slots s
+WHERE s.organization_id = $1 AND s.session_id = $2
+	AND (s.released_at IS NULL OR s.release_reason = 'lapsed' AND s.lease_until + make_interval(secs => $3) > now()
+		AND NOT EXISTS (SELECT FROM license_machines m
+			WHERE m.organization_id = $1 AND m.machine_id = s.machine_id AND m.previous_at > s.released_at))`
+
 // currentLease returns until when the lease of the row lasts, and whether there is one.
 func currentLease(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, r row) (until time.Time, live bool, err error) {
 	if r.LeaseSession == nil {
 		return time.Time{}, false, nil
 	}
-	return slotLease(ctx, tx, orgID, *r.LeaseSession)
-}
-
-// slotLease returns the end of the lease of a session's license slot, and whether the
-// session has a slot.
-func slotLease(ctx context.Context, tx *sqlx.Tx, orgID, sessionID uuid.UUID) (until time.Time, live bool, err error) {
-	err = tx.GetContext(ctx, &until, `SELECT lease_until FROM license_slots
-		WHERE organization_id = $1 AND session_id = $2 AND released_at IS NULL`, orgID, sessionID)
+	err = tx.GetContext(ctx, &until, currentLeaseSQL, orgID, *r.LeaseSession, reportGrace.Seconds())
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
 	}

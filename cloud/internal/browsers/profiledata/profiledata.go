@@ -3,7 +3,8 @@
 // an object store, encrypted with the key of the organization.
 //
 // A session that acquires the data gets a lease. The lease lasts as long as the license
-// slot of the session: the heartbeats of its worker renew both, and both end together.
+// slot of the session: the heartbeats of its worker renew both, and both end together. Only
+// if the slot lapses because the worker is silent, the lease lasts longer (reportGrace).
 package profiledata
 
 import (

@@ -68,7 +68,7 @@ func (f *fixture) session(machine string) Request {
 	return r
 }
 
-// release releases the slot of a session, as the end or the reclaim of it does.
+// release releases the slot of a session, as the end of it does.
 func (f *fixture) release(r Request) {
 	f.t.Helper()
 	f.exec(`UPDATE license_slots SET state = 'released', released_at = now() WHERE session_id = $1`, r.SessionID)
@@ -124,12 +124,53 @@ func TestAcquire_RefusesSecondSessionWithHolder(t *testing.T) {
 	f.acquire(reader)
 	f.release(first)
 	f.acquire(second)
-	_, err = f.Commit(t.Context(), f.org, commitOf(first, nil)) // its slot was reclaimed
+	_, err = f.Commit(t.Context(), f.org, commitOf(first, nil)) // its slot was released
 	assertKind(t, err, fault.Conflict)
 	_, err = f.Commit(t.Context(), f.org, commitOf(reader, nil))
 	assertKind(t, err, fault.Conflict)
 	_, err = f.Acquire(t.Context(), f.org, Request{ProfileID: f.profile, SessionID: uuid.New(), MachineID: "worker-2"})
 	assertKind(t, err, fault.Conflict) // no slot
+}
+
+// TestAcquire_RefusesWhileVersionMayBePending checks the data of a session whose slot was
+// reclaimed because its worker was silent.
+func TestAcquire_RefusesWhileVersionMayBePending(t *testing.T) {
+	f := newFixture(t)
+	first, second := f.session("worker-1"), f.session("worker-2")
+	previous := f.acquire(first).VersionID
+	lapse := func(ago string) {
+		t.Helper()
+		f.exec(`UPDATE license_slots SET state = 'released', released_at = now(), release_reason = 'lapsed', lease_until = now() - $2::interval
+			WHERE session_id = $1`, first.SessionID, ago)
+	}
+	lapse("20 minutes")
+	_, err := f.Acquire(t.Context(), f.org, second)
+	if holder := assertKind(t, err, fault.Conflict).Details[0].Constraint; holder["sessionId"] != first.SessionID {
+		t.Errorf("got holder %v", holder)
+	}
+	saved, err := f.Commit(t.Context(), f.org, commitOf(first, previous))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	f.exec(`INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at, previous_at)
+		VALUES ($1, 'worker-1', gen_random_uuid(), 1, now(), now() - interval '1 minute')`, f.org)
+	lapse("20 minutes")
+	_, err = f.Acquire(t.Context(), f.org, second) // the only heartbeat since may still adopt the slot
+	assertKind(t, err, fault.Conflict)
+	f.exec(`UPDATE license_machines SET previous_at = now()`)
+	if access := f.acquire(second); access.VersionID == nil || *access.VersionID != saved.ID {
+		t.Errorf("got version %v, want %s", access.VersionID, saved.ID)
+	}
+}
+
+func TestAcquire_EndsLeaseOfLostWorker(t *testing.T) {
+	f := newFixture(t)
+	first, second := f.session("worker-1"), f.session("worker-2")
+	f.acquire(first)
+	f.exec(`UPDATE license_slots SET state = 'released', released_at = now(), release_reason = 'lapsed', lease_until = now() - interval '31 minutes'
+		WHERE session_id = $1`, first.SessionID)
+	f.acquire(second)
 }
 
 func TestAcquire_GivesLeaseToOneOfManySessions(t *testing.T) {

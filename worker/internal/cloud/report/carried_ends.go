@@ -13,13 +13,13 @@ import (
 // contract has the same limit.
 const maxCarriedEnds = 100
 
-// Unacknowledged implements launch.Reports. It skips ends whose start is still
-// pending: the cloud must receive the start first.
+// Unacknowledged implements launch.Reports. It skips ends whose start or
+// commit is still pending: the cloud must receive these first.
 func (r *Reporter) Unacknowledged(key session.OrganizationKey) []launch.Ended {
 	key = r.callerKey(key)
 	var ends []launch.Ended
 	for _, e := range r.journal.pending() {
-		if e.Start != nil || e.End == nil || e.carried || !e.key().Equal(key) {
+		if e.Start != nil || e.Commit != nil || e.End == nil || e.carried || !e.key().Equal(key) {
 			continue
 		}
 		ends = append(ends, launch.Ended{
@@ -46,7 +46,7 @@ func (r *Reporter) Deliver(ctx context.Context, key session.OrganizationKey) boo
 	key = r.callerKey(key)
 	waiting := func() (found []entry) {
 		for _, e := range r.journal.pending() {
-			if e.Start != nil && e.End != nil && e.key().Equal(key) {
+			if (e.Start != nil || e.Commit != nil) && e.End != nil && e.key().Equal(key) {
 				found = append(found, e)
 			}
 		}

@@ -189,12 +189,14 @@ func (l *heartbeatSender) sendFirstHeartbeats(ctx context.Context) error {
 
 // sendAll sends a heartbeat with each key. Each lists all sessions, because a
 // heartbeat releases omitted sessions and two keys may belong to one
-// organization. A refused key does not stop the others. The round ends if the
+// organization, and sessions with a pending commit, whose lease must last. A refused key does not stop the others. The round ends if the
 // cloud does not answer. sendAll returns the first error.
 func (l *heartbeatSender) sendAll(ctx context.Context, keys []session.OrganizationKey, live []session.Session, seq int64) (next time.Duration, err error) {
-	ids := make([]uuid.UUID, len(live))
-	for i, s := range live {
-		ids[i] = s.ID
+	ids := l.r.journal.committing()
+	for _, s := range live {
+		if !slices.Contains(ids, s.ID) {
+			ids = append(ids, s.ID)
+		}
 	}
 	next = defaultHeartbeatInterval
 	for i, key := range l.unansweredLast(keys) {

@@ -22,7 +22,7 @@ import (
 
 // call is a call to the cloud.
 type call struct {
-	what    string // start, end, heartbeat
+	what    string // start, commit, end, heartbeat
 	name    string // of the session of a start
 	session uuid.UUID
 	err     error
@@ -78,6 +78,10 @@ func (c *fakeCloud) ReportStart(_ context.Context, s report.Start) error {
 	return err
 }
 
+func (c *fakeCloud) ReportCommit(_ context.Context, commit report.Commit) error {
+	return c.record("commit", commit.SessionID, commit.OrganizationKey, uuid.Nil)
+}
+
 func (c *fakeCloud) ReportEnd(ctx context.Context, e report.End) error {
 	if c.hangs {
 		<-ctx.Done()
@@ -122,13 +126,13 @@ func (c *fakeCloud) set(change func()) {
 	change()
 }
 
-// attempted returns all reports of starts and ends; accepted returns those that
+// attempted returns all reports of starts, commits and ends; accepted returns those that
 // succeeded.
 func (c *fakeCloud) attempted() []call {
-	return c.filter(func(k call) bool { return k.what == "start" || k.what == "end" })
+	return c.filter(func(k call) bool { return k.what == "start" || k.what == "commit" || k.what == "end" })
 }
 func (c *fakeCloud) accepted() []call {
-	return c.filter(func(k call) bool { return (k.what == "start" || k.what == "end") && k.err == nil })
+	return slices.DeleteFunc(c.attempted(), func(k call) bool { return k.err != nil })
 }
 func (c *fakeCloud) heartbeats() []call {
 	return c.filter(func(k call) bool { return k.what == "heartbeat" })

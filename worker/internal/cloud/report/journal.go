@@ -18,27 +18,27 @@ import (
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
-// entry holds the pending reports of one session: its start, then its end.
+// entry holds the pending reports of one session: its start, then the saved version of its
+// profile's data, then its end, which ends the lease of the data.
 type entry struct {
-	Start *Start `json:"start,omitempty"`
-	End   *End   `json:"end,omitempty"`
+	Start  *Start  `json:"start,omitempty"`
+	Commit *Commit `json:"commit,omitempty"`
+	End    *End    `json:"end,omitempty"`
 
 	leftover bool // an earlier boot left it
 	carried  bool // an answered authorize request carried the end
 	order    int
 }
 
-func (e entry) session() uuid.UUID {
-	if e.Start != nil {
-		return e.Start.SessionID
-	}
-	return e.End.SessionID
-}
+func (e entry) session() uuid.UUID { return e.sessions()[0] }
 
 // key returns the caller's key; zero for the worker's own.
 func (e entry) key() session.OrganizationKey {
-	if e.Start != nil {
+	switch {
+	case e.Start != nil:
 		return e.Start.OrganizationKey
+	case e.Commit != nil:
+		return e.Commit.OrganizationKey
 	}
 	return e.End.OrganizationKey
 }
@@ -69,8 +69,8 @@ type journal struct {
 }
 
 // openJournal loads the entries of an earlier boot. Browsers die with their
-// worker, so it keeps only sessions that have ended. The new boot's first
-// heartbeat releases all others.
+// worker, so it keeps only sessions that have ended or saved their data. The new
+// boot's first heartbeat releases all others.
 func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the report journal: %w", err)
@@ -83,8 +83,7 @@ func openJournal(dir string, logger *slog.Logger) (*journal, error) {
 	return j, nil
 }
 
-// put adds an entry, or an end or a later start to a pending start. The entry is pending at
-// once and is on disk when put returns.
+// put adds an entry, or reports to a pending entry. The entry is pending at once and is on disk when put returns.
 func (j *journal) put(e entry) error {
 	if err := j.add(e); err != nil {
 		return err
@@ -99,9 +98,7 @@ func (j *journal) add(e entry) error {
 	id := e.session()
 	if waiting, ok := j.entries[id]; ok {
 		e.Start = laterStart(waiting.Start, e.Start)
-		if e.End == nil {
-			e.End = waiting.End
-		}
+		e.Commit, e.End = cmp.Or(e.Commit, waiting.Commit), cmp.Or(e.End, waiting.End)
 	} else if !e.key().IsZero() {
 		if j.callerEntries >= maxCallerEntries {
 			return errFull
@@ -152,10 +149,13 @@ func (j *journal) remove(delivered entry) bool {
 	if delivered.Start != nil && e.Start != nil && e.Start.Seq <= delivered.Start.Seq {
 		e.Start = nil
 	}
+	if delivered.Commit != nil {
+		e.Commit = nil
+	}
 	if delivered.End != nil {
 		e.End = nil
 	}
-	if e.Start != nil || e.End != nil {
+	if len(e.sessions()) > 0 {
 		j.entries[id] = e
 		return true
 	}

@@ -47,7 +47,7 @@ func (j *journal) load(logger *slog.Logger) error {
 		case err != nil:
 			logger.Error("report of an earlier boot is corrupt, setting it aside", "file", file+rejectedSuffix, "error", err)
 			j.setAside(file)
-		case e.End == nil: // its browser died with its worker
+		case e.End == nil && e.Commit == nil: // its browser died with its worker
 			_ = os.Remove(file)
 		default:
 			e.leftover, e.order = true, j.count
@@ -69,7 +69,7 @@ func readEntry(file string) (entry, error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return entry{}, err
 	}
-	if e.Start == nil && e.End == nil {
+	if len(e.sessions()) == 0 {
 		return entry{}, fmt.Errorf("the file contains no report")
 	}
 	name := filepath.Base(file)
@@ -81,10 +81,13 @@ func readEntry(file string) (entry, error) {
 	return e, nil
 }
 
-// sessions returns the sessions of both reports.
+// sessions returns the session of each report.
 func (e entry) sessions() (ids []uuid.UUID) {
 	if e.Start != nil {
 		ids = append(ids, e.Start.SessionID)
+	}
+	if e.Commit != nil {
+		ids = append(ids, e.Commit.SessionID)
 	}
 	if e.End != nil {
 		ids = append(ids, e.End.SessionID)
@@ -129,7 +132,7 @@ func (r *Reporter) Counts() (waiting, rejected int) {
 	return len(r.journal.entries), r.journal.rejected
 }
 
-// OldestPending returns the time of the oldest start or end that the cloud has not
+// OldestPending returns the time of the oldest report that the cloud has not
 // acknowledged; the zero time if there is none.
 func (r *Reporter) OldestPending() (oldest time.Time) {
 	for _, e := range r.journal.pending() {
@@ -143,8 +146,11 @@ func (r *Reporter) OldestPending() (oldest time.Time) {
 
 // reportTime returns the time of the first pending report.
 func (e entry) reportTime() time.Time {
-	if e.Start != nil {
+	switch {
+	case e.Start != nil:
 		return e.Start.At
+	case e.Commit != nil:
+		return e.Commit.At
 	}
 	return e.End.At
 }

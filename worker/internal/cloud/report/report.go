@@ -1,6 +1,6 @@
 // Package report reports to the cloud what runs on this machine: the start and
-// end of each session, and heartbeats (specification 3.2). Starts and ends that
-// cannot be delivered are kept in a journal on disk and retried.
+// end of each session, saved versions of profile data, and heartbeats (specification
+// 3.2). Reports that cannot be delivered are kept in a journal on disk and retried.
 package report
 
 import (
@@ -72,6 +72,7 @@ type Heartbeat struct {
 type Cloud interface {
 	Identity() Identity
 	ReportStart(ctx context.Context, start Start) error
+	ReportCommit(ctx context.Context, commit Commit) error
 	ReportEnd(ctx context.Context, end End) error
 	Heartbeat(ctx context.Context, key session.OrganizationKey, seq int64, sessions []uuid.UUID) (Heartbeat, error)
 	// Ping checks, without a key, that the cloud is reachable.

@@ -97,6 +97,9 @@ func (r *Reporter) deliverEntries(ctx context.Context, waiting func() []entry) b
 		if e.Start != nil && !r.deliverStart(ctx, e) {
 			return false
 		}
+		if e.Commit != nil && !r.deliverCommit(ctx, *e.Commit) {
+			return false
+		}
 		if e.End != nil && !r.deliverEnd(ctx, *e.End) {
 			return false
 		}

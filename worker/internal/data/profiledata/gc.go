@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +48,14 @@ type object struct {
 // organization.
 const collectedName = "collected"
 
+// pendingName is the object of a version that the cloud may not have yet. While the object
+// is young, the version is no garbage.
+const pendingName = "pending"
+
+// PendingTime is how much longer than garbage a pending version is kept. Reports of versions
+// are given up before.
+const PendingTime = 29 * 24 * time.Hour
+
 // SetKey sets the key of the worker's own organization. Otherwise, a garbage collection
 // reads it from the index.
 func (s *Store) SetKey(key []byte) {
@@ -60,9 +70,9 @@ func (s *Store) SetKey(key []byte) {
 // CollectGarbage deletes the objects of the organization that no version of the cloud
 // refers to and that are older than minAge by the clock of the store. minAge must be
 // longer than a save can take: the objects of a save in progress belong to no version
-// yet. Data of profiles that the cloud has deleted is deleted too. Data of other
-// organizations stays. A profile that cannot be collected does not stop the others.
-// Several collections at the same time are safe.
+// yet. Pending versions are kept for PendingTime. Data of profiles that the cloud has
+// deleted is deleted too. Data of other organizations stays. A profile that cannot be
+// collected does not stop the others. Several collections at the same time are safe.
 func (s *Store) CollectGarbage(ctx context.Context, index Index, minAge time.Duration) (done Garbage, err error) {
 	own, err := s.ownBox(ctx, index)
 	if err != nil || own == nil { // which directory is the organization's is unknown
@@ -178,14 +188,21 @@ func (s *Store) collect(ctx context.Context, b *box, index Index, profileID uuid
 		return err
 	}
 	versions, err := index.Versions(ctx, profileID)
-	if err != nil && !fault.Is(err, fault.NotFound) { // a profile that the cloud has deleted has no versions
+	var pending map[string]uuid.UUID
+	switch {
+	case err == nil:
+		pending = pendingVersions(objects, versions, before.Add(-PendingTime))
+	case !fault.Is(err, fault.NotFound): // a profile that the cloud has deleted has no versions
 		return err
 	}
-	used, err := s.usedObjects(ctx, b, profileID, versions)
+	used, err := s.usedObjects(ctx, b, profileID, slices.AppendSeq(versions, maps.Values(pending)))
 	if err != nil {
 		return err
 	}
 	for _, o := range objects {
+		if _, ok := pending[o.key]; ok {
+			continue
+		}
 		if used[o.key] || !o.modified.Before(before) {
 			continue
 		}
@@ -200,6 +217,20 @@ func (s *Store) collect(ctx context.Context, b *box, index Index, profileID uuid
 		done.Bytes += o.size
 	}
 	return nil
+}
+
+// pendingVersions returns the versions that are pending since a time, by their pending
+// objects. The cloud has the other versions.
+func pendingVersions(objects []object, others []uuid.UUID, since time.Time) map[string]uuid.UUID {
+	pending := map[string]uuid.UUID{}
+	for _, o := range objects {
+		dir, name := path.Split(o.key)
+		id, err := uuid.Parse(path.Base(dir))
+		if name == pendingName && err == nil && o.modified.After(since) && !slices.Contains(others, id) {
+			pending[o.key] = id
+		}
+	}
+	return pending
 }
 
 // usedObjects returns the objects of all versions of a profile's data.

@@ -13,8 +13,8 @@ import (
 	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 )
 
-// allAges is a minimum age that every object has.
-const allAges = -time.Hour
+// allAges is a minimum age that every object has, and with which no version is pending.
+const allAges = -profiledata.PendingTime - time.Hour
 
 // index is the cloud's index for a garbage collection.
 type index struct{ r *remoteFixture }
@@ -73,4 +73,49 @@ func TestCollectGarbage_DeletesOldUnusedObjectsOnly(t *testing.T) {
 		t.Errorf("the data of another organization: %v", err)
 	}
 	assertTree(t, read(t, root), sampleTree(1))
+}
+
+// savePending saves a version while the cloud does not answer.
+func (r *remoteFixture) savePending(t *testing.T, data tree) (saved profiledata.SavedVersion) {
+	t.Helper()
+	use := r.use()
+	use.Commit = func(_ context.Context, v profiledata.SavedVersion) error {
+		saved = v
+		return profiledata.ErrPending
+	}
+	h := r.handle(t, use)
+	err := errors.Join(h.Restore(t.Context(), emptyRoot(t)), h.Save(t.Context(), data.write(t)))
+	if !errors.Is(err, profiledata.ErrPending) {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+func TestCollectGarbage_KeepsPendingVersion(t *testing.T) {
+	r := newRemote(t)
+	r.save(t, large(1))
+	saved := r.savePending(t, large(2))
+	collect := func(minAge time.Duration, want int) {
+		t.Helper()
+		if done, err := r.CollectGarbage(t.Context(), index{r}, minAge); err != nil || done.Objects != want {
+			t.Errorf("got %+v, %v, want %d objects", done, err, want)
+		}
+	}
+	collect(-time.Hour, 0)
+	r.versions = append(r.versions, saved)
+	collect(-time.Hour, 1) // what marks it as pending
+	assertTree(t, r.restored(t), large(2))
+}
+
+func TestCollectGarbage_DeletesExpiredPendingVersion(t *testing.T) {
+	r := newRemote(t)
+	r.save(t, large(1))
+	before := len(r.objects(t))
+	r.savePending(t, large(2))
+	if _, err := r.CollectGarbage(t.Context(), index{r}, allAges); err != nil {
+		t.Error(err)
+	}
+	if left := len(r.objects(t)); left != before+1 { // and the time of the collection
+		t.Errorf("%d objects are left, want %d", left, before+1)
+	}
 }

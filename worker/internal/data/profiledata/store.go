@@ -37,6 +37,7 @@ type Options struct {
 //
 //	<organization>/<profile id>/<version id>/manifest    what the version consists of
 //	<organization>/<profile id>/<version id>/<chunk id>  a chunk that the version added
+//	<organization>/<profile id>/<version id>/pending     the cloud may not have the version yet
 //	<organization>/collected                             when a garbage collection last began
 //
 // The objects of a version are written once, before the cloud makes it the current one,
@@ -93,7 +94,7 @@ type Use struct {
 	// releases it.
 	Source Source
 	// Commit makes a complete version the current one, if Current still is. nil: the
-	// launch only reads.
+	// launch only reads. Errors: ErrPending.
 	Commit func(ctx context.Context, saved SavedVersion) error
 }
 
@@ -176,12 +177,16 @@ func (h *Handle) restoreError(id uuid.UUID, err error) error {
 	return err
 }
 
+// ErrPending means that a complete version becomes the current one later.
+var ErrPending = errors.New("the version is saved, but not the current one yet")
+
 // errNotRestored means that a save would replace data that the launch did not have.
 var errNotRestored = errors.New("the profile's data was not restored, so it must not be replaced")
 
 // Save adds a version to the store and commits it, unless it is equal to the restored
 // one. After an error the current version is unchanged. Errors: ErrTooLarge, with the
-// sizes, context errors, read errors, and those of the store and of Commit.
+// sizes, context errors, read errors, and those of the store and of Commit. After
+// ErrPending, the version can still become the current one.
 func (h *Handle) Save(ctx context.Context, source *os.Root) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,11 +196,6 @@ func (h *Handle) Save(ctx context.Context, source *os.Root) error {
 	if !h.restored {
 		return errNotRestored
 	}
-	ctx, done, err := h.store.acquireSaveSlot(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
 	if err := h.save(ctx, source); err != nil {
 		return fmt.Errorf("save the profile's data: %w", err)
 	}
@@ -203,21 +203,22 @@ func (h *Handle) Save(ctx context.Context, source *os.Root) error {
 }
 
 func (h *Handle) save(ctx context.Context, source *os.Root) error {
-	began := time.Now()
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("generate a version id: %w", err)
 	}
+	began := time.Now()
 	w := &versionWriter{h: h, id: id, known: h.base.chunksByID()}
-	m, err := w.write(ctx, source)
+	m, err := w.writeVersion(ctx, source)
 	if err != nil || m.hasChunksOf(h.base) {
 		return err
 	}
-	if err := w.writeManifest(ctx, m); err != nil {
-		return err
-	}
 	saved := SavedVersion{ID: id, Content: m.Content, Sent: w.sent.Load(), Keep: h.store.opts.Versions}
-	if err := h.use.Commit(ctx, saved); err != nil {
+	err = h.use.Commit(ctx, saved) // without a slot: other saves don't wait for the cloud
+	if !errors.Is(err, ErrPending) {
+		_ = h.store.opts.Bucket.Delete(ctx, h.box.objectName(h.use.ProfileID, id, pendingName)) // or a garbage collection does
+	}
+	if err != nil {
 		return err
 	}
 	h.base, h.use.Current = m, &id

@@ -31,6 +31,23 @@ type versionWriter struct {
 	sent  atomic.Int64
 }
 
+// writeVersion waits for a slot. Then it adds a complete version, unless it is equal to the
+// restored one.
+func (w *versionWriter) writeVersion(ctx context.Context, source *os.Root) (m manifest, err error) {
+	ctx, done, err := w.h.store.acquireSaveSlot(ctx)
+	if err != nil {
+		return m, err
+	}
+	defer done()
+	if m, err = w.write(ctx, source); err != nil || m.hasChunksOf(w.h.base) {
+		return m, err
+	}
+	if err := w.writeManifest(ctx, m); err != nil {
+		return m, err
+	}
+	return m, w.send(ctx, pendingName, nil)
+}
+
 // write packs a directory, and adds the chunks that the store does not have.
 func (w *versionWriter) write(ctx context.Context, source *os.Root) (m manifest, err error) {
 	if err := measure(ctx, source, w.h.store.opts.MaxBytes); err != nil {

@@ -39,8 +39,12 @@ func (r *running) saveResult() *session.SaveResult {
 	if r.resources.data == nil || r.dataUse.ReadOnly {
 		return nil
 	}
-	err := r.browser.SaveError()
-	return &session.SaveResult{Saved: err == nil, Reason: notSavedReason(err)}
+	return new(SaveResult(r.browser.SaveError()))
+}
+
+// SaveResult returns the result of a save with this error.
+func SaveResult(err error) session.SaveResult {
+	return session.SaveResult{Saved: err == nil, Reason: notSavedReason(err)}
 }
 
 // notSavedReason returns why data was not saved.
@@ -48,6 +52,8 @@ func notSavedReason(err error) session.DataNotSavedReason {
 	switch {
 	case err == nil:
 		return ""
+	case errors.Is(err, profiledata.ErrPending):
+		return session.DataPending
 	case errors.Is(err, browser.ErrUncleanExit):
 		return session.DataUncleanEnd
 	case errors.Is(err, profiledata.ErrTooLarge):

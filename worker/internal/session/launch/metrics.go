@@ -105,7 +105,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m.saves.WithLabelValues(saved)
 	for _, reason := range []session.DataNotSavedReason{
-		session.DataTooLarge, session.DataUncleanEnd, session.DataDiskFull, session.DataTimeout, session.DataError,
+		session.DataTooLarge, session.DataUncleanEnd, session.DataDiskFull, session.DataTimeout, session.DataPending, session.DataError,
 	} {
 		m.saves.WithLabelValues(string(reason))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 )
 
 // errSaveCanceled means that the worker's shutdown did not wait any longer for a save.
@@ -77,7 +78,7 @@ func (d trackedData) Save(ctx context.Context, source *os.Root) error {
 	defer cancel(nil)
 	defer context.AfterFunc(d.saves.context, func() { cancel(errSaveCanceled) })()
 	err := d.SavedData.Save(ctx, source)
-	if err != nil && context.Cause(ctx) == errSaveCanceled { //nolint:errorlint // the cause itself
+	if err != nil && !errors.Is(err, profiledata.ErrPending) && context.Cause(ctx) == errSaveCanceled { //nolint:errorlint // the cause itself
 		return errors.Join(errSaveCanceled, err)
 	}
 	return err
