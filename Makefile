@@ -8,6 +8,8 @@ help: ## List the targets
 .PHONY: run
 run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser; PLAYWRIGHT=1 installs Node.js for /playwright
 	@scripts/need go postgres chromium chromedriver fonts display ffmpeg $(if $(filter 1,$(PLAYWRIGHT)),node)
+	@echo "Downloading the Go modules that are missing, building"
+	@output=$$(go mod download 2>&1) || { echo "$$output" >&2; exit 1; }
 	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
 
 # The programs that the tests need.

@@ -495,7 +495,9 @@ CREATE TABLE public.license_machines (
     seq bigint NOT NULL,
     heartbeat_at timestamp with time zone NOT NULL,
     previous_at timestamp with time zone,
-    first_seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    first_seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    name text,
+    CONSTRAINT license_machines_name_length CHECK (((length(name) >= 1) AND (length(name) <= 128)))
 )
 WITH (fillfactor='50');
 
@@ -514,6 +516,8 @@ COMMENT ON COLUMN public.license_machines.heartbeat_at IS 'When this boot last r
 COMMENT ON COLUMN public.license_machines.previous_at IS 'When the machine reported before heartbeat_at.';
 
 COMMENT ON COLUMN public.license_machines.first_seen_at IS 'When the machine reported for the first time.';
+
+COMMENT ON COLUMN public.license_machines.name IS 'The name that a person gave the machine in the dashboard. Null if none.';
 
 CREATE TABLE public.license_org (
     organization_id uuid NOT NULL,

@@ -1293,6 +1293,10 @@ type AuditTargetId = string
 
 // AuthOptions The ways to sign up and to sign in.
 type AuthOptions struct {
+	// SendsMail Whether the service sends e-mail. Without a mail server, addresses cannot be verified and passwords cannot be
+	// reset by their owners; an operator does both with `svc-cloud users`.
+	SendsMail bool `json:"sendsMail"`
+
 	// SignUp Who can sign up now. `open`: anyone. `invite`: users with an invitation to an organization. `closed`: nobody.
 	SignUp SignUpPolicy `json:"signUp"`
 
@@ -2228,8 +2232,12 @@ type HeartbeatResponse struct {
 	Success externalRef0.True `json:"success"`
 }
 
-// Invitation A pending invitation. Its token is sent only by e-mail.
+// Invitation A pending invitation.
 type Invitation struct {
+	// AcceptUrl The link with the token. Only `inviteMember` returns it, and only if the service sends no e-mail; otherwise the
+	// link is only in the e-mail.
+	AcceptUrl *string `json:"acceptUrl,omitempty"`
+
 	// CreatedAt A time in UTC, RFC 3339.
 	//
 	// Example: 2026-11-21T10:15:00Z
@@ -2277,7 +2285,7 @@ type InvitationListResponse struct {
 
 // InvitationResponse A success with an invitation.
 type InvitationResponse struct {
-	// Data A pending invitation. Its token is sent only by e-mail.
+	// Data A pending invitation.
 	Data Invitation `json:"data"`
 
 	// Success True for every success.
@@ -2817,6 +2825,11 @@ type Machine struct {
 	// Example: worker-1
 	MachineId externalRef0.MachineId `json:"machineId"`
 
+	// Name The name that a person gave the machine; null for none.
+	//
+	// Example: Rack 4
+	Name *string `json:"name"`
+
 	// PublicUrl The URL at which clients reach the worker.
 	//
 	// Example: https://browsers.example.com/w/worker-1
@@ -2893,6 +2906,16 @@ type MachineReport struct {
 	//
 	// Example: worker-1
 	WorkerId *externalRef0.MachineId `json:"workerId,omitempty"`
+}
+
+// MachineResponse A success with a machine.
+type MachineResponse struct {
+	// Data A host on which a worker runs. Values that the worker has not reported are null. `lastHeartbeatAt` is the time of
+	// the last heartbeat or session start.
+	Data Machine `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.True `json:"success"`
 }
 
 // MachineSortField The sort fields of machines.
@@ -4684,6 +4707,12 @@ type UpdateApiKeyRequest struct {
 	Name *ApiKeyName `json:"name,omitempty"`
 }
 
+// UpdateMachineRequest The fields to change.
+type UpdateMachineRequest struct {
+	// Name The name that people see; null removes it.
+	Name *string `json:"name"`
+}
+
 // UpdateMemberRequest The new role of a member.
 type UpdateMemberRequest struct {
 	// Role The role of a member.
@@ -5021,6 +5050,11 @@ type LicenseUsageStepParameter = LicenseUsageStep
 //
 // Example: 2026-11-21T10:15:00Z
 type LicenseUsageTo = externalRef0.Timestamp
+
+// MachineIdPath The id of a worker machine, chosen by the worker.
+//
+// Example: worker-1
+type MachineIdPath = externalRef0.MachineId
 
 // MachineKeyFilter An identifier.
 //
@@ -5380,7 +5414,7 @@ type ListMachinesParams struct {
 	// KeyId Only machines that use this organization key.
 	KeyId *MachineKeyFilter `form:"keyId,omitempty" json:"keyId,omitempty"`
 
-	// Search Text in the machine id or the host name, case-insensitive.
+	// Search Text in the name, the machine id or the host name, case-insensitive.
 	Search *MachineSearch `form:"search,omitempty" json:"search,omitempty"`
 }
 
@@ -5618,6 +5652,9 @@ type AuthorizeLaunchJSONRequestBody = AuthorizeRequest
 
 // HeartbeatLicenseSessionsJSONRequestBody defines body for HeartbeatLicenseSessions for application/json ContentType.
 type HeartbeatLicenseSessionsJSONRequestBody = HeartbeatRequest
+
+// UpdateMachineJSONRequestBody defines body for UpdateMachine for application/json ContentType.
+type UpdateMachineJSONRequestBody = UpdateMachineRequest
 
 // CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
 type CreateOrganizationJSONRequestBody = CreateOrganizationRequest
@@ -5899,7 +5936,7 @@ type ClientInterface interface {
 
 	// GetAuthOptions Get the sign-in options
 	//
-	// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+	// Returns who can sign up now, and whether single sign-on is available and e-mail is sent, for sign-in pages.
 	//
 	// Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
 	GetAuthOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6379,7 +6416,7 @@ type ClientInterface interface {
 	// AcceptInvitationWithBody Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
@@ -6391,7 +6428,7 @@ type ClientInterface interface {
 	// AcceptInvitation Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
@@ -6554,6 +6591,32 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/machines (the `ListMachines` operationId).
 	ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMachine Delete a machine
+	//
+	// Deletes an offline machine without slots from the list. Otherwise the response is 409: stop its worker and wait until
+	// the machine is offline. The session history is kept. A worker that reports again adds its machine again.
+	//
+	// Corresponds with DELETE /v1/machines/{machineId} (the `DeleteMachine` operationId).
+	DeleteMachine(ctx context.Context, machineId MachineIdPath, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateMachineWithBody Update a machine
+	//
+	// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+	UpdateMachineWithBody(ctx context.Context, machineId MachineIdPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateMachine Update a machine
+	//
+	// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+	UpdateMachine(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
@@ -6746,7 +6809,8 @@ type ClientInterface interface {
 	// InviteMemberWithBody Send an invitation
 	//
 	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-	// has an account. Only an owner can invite an owner or an admin (403).
+	// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+	// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 	//
 	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -6761,7 +6825,8 @@ type ClientInterface interface {
 	// InviteMember Send an invitation
 	//
 	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-	// has an account. Only an owner can invite an owner or an admin (403).
+	// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+	// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 	//
 	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -7239,7 +7304,7 @@ func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsPar
 
 // GetAuthOptions Get the sign-in options
 //
-// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+// Returns who can sign up now, and whether single sign-on is available and e-mail is sent, for sign-in pages.
 //
 // Corresponds with GET /v1/auth/options (the `GetAuthOptions` operationId).
 func (c *Client) GetAuthOptions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8169,7 +8234,7 @@ func (c *Client) CreateContactMessage(ctx context.Context, body CreateContactMes
 // AcceptInvitationWithBody Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 // revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
@@ -8191,7 +8256,7 @@ func (c *Client) AcceptInvitationWithBody(ctx context.Context, contentType strin
 // AcceptInvitation Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 // revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
@@ -8465,6 +8530,62 @@ func (c *Client) GetLicenseUsageByDay(ctx context.Context, params *GetLicenseUsa
 // Corresponds with GET /v1/machines (the `ListMachines` operationId).
 func (c *Client) ListMachines(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListMachinesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMachine Delete a machine
+//
+// Deletes an offline machine without slots from the list. Otherwise the response is 409: stop its worker and wait until
+// the machine is offline. The session history is kept. A worker that reports again adds its machine again.
+//
+// Corresponds with DELETE /v1/machines/{machineId} (the `DeleteMachine` operationId).
+func (c *Client) DeleteMachine(ctx context.Context, machineId MachineIdPath, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMachineRequest(c.Server, machineId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateMachineWithBody Update a machine
+//
+// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+func (c *Client) UpdateMachineWithBody(ctx context.Context, machineId MachineIdPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateMachineRequestWithBody(c.Server, machineId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateMachine Update a machine
+//
+// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+func (c *Client) UpdateMachine(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateMachineRequest(c.Server, machineId, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8866,7 +8987,8 @@ func (c *Client) ListMembers(ctx context.Context, organizationId OrganizationId,
 // InviteMemberWithBody Send an invitation
 //
 // Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-// has an account. Only an owner can invite an owner or an admin (403).
+// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 //
 // Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 // `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -8891,7 +9013,8 @@ func (c *Client) InviteMemberWithBody(ctx context.Context, organizationId Organi
 // InviteMember Send an invitation
 //
 // Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-// has an account. Only an owner can invite an owner or an admin (403).
+// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 //
 // Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 // `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -11870,6 +11993,87 @@ func NewListMachinesRequest(server string, params *ListMachinesParams) (*http.Re
 	return req, nil
 }
 
+// NewDeleteMachineRequest constructs an http.Request for the DeleteMachine method
+func NewDeleteMachineRequest(server string, machineId MachineIdPath) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "machineId", machineId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/machines/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateMachineRequest calls the generic UpdateMachine builder with application/json body
+func NewUpdateMachineRequest(server string, machineId MachineIdPath, body UpdateMachineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateMachineRequestWithBody(server, machineId, "application/json", bodyReader)
+}
+
+// NewUpdateMachineRequestWithBody constructs an http.Request for the UpdateMachine method, with any body, and a specified content type
+func NewUpdateMachineRequestWithBody(server string, machineId MachineIdPath, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "machineId", machineId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/machines/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListOrganizationsRequest constructs an http.Request for the ListOrganizations method
 func NewListOrganizationsRequest(server string, params *ListOrganizationsParams) (*http.Request, error) {
 	var err error
@@ -14377,7 +14581,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetAuthOptionsWithResponse Get the sign-in options
 	//
-	// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+	// Returns who can sign up now, and whether single sign-on is available and e-mail is sent, for sign-in pages.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14891,7 +15095,7 @@ type ClientWithResponsesInterface interface {
 	// AcceptInvitationWithBodyWithResponse Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
@@ -14903,7 +15107,7 @@ type ClientWithResponsesInterface interface {
 	// AcceptInvitationWithResponse Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
@@ -15080,6 +15284,34 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/machines (the `ListMachines` operationId).
 	ListMachinesWithResponse(ctx context.Context, params *ListMachinesParams, reqEditors ...RequestEditorFn) (*ListMachinesResult, error)
+
+	// DeleteMachineWithResponse Delete a machine
+	//
+	// Deletes an offline machine without slots from the list. Otherwise the response is 409: stop its worker and wait until
+	// the machine is offline. The session history is kept. A worker that reports again adds its machine again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/machines/{machineId} (the `DeleteMachine` operationId).
+	DeleteMachineWithResponse(ctx context.Context, machineId MachineIdPath, reqEditors ...RequestEditorFn) (*DeleteMachineResult, error)
+
+	// UpdateMachineWithBodyWithResponse Update a machine
+	//
+	// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+	UpdateMachineWithBodyWithResponse(ctx context.Context, machineId MachineIdPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMachineResult, error)
+
+	// UpdateMachineWithResponse Update a machine
+	//
+	// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+	UpdateMachineWithResponse(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMachineResult, error)
 
 	// ListOrganizationsWithResponse List your organizations
 	//
@@ -15292,7 +15524,8 @@ type ClientWithResponsesInterface interface {
 	// InviteMemberWithBodyWithResponse Send an invitation
 	//
 	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-	// has an account. Only an owner can invite an owner or an admin (403).
+	// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+	// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 	//
 	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -15307,7 +15540,8 @@ type ClientWithResponsesInterface interface {
 	// InviteMemberWithResponse Send an invitation
 	//
 	// Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-	// has an account. Only an owner can invite an owner or an admin (403).
+	// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+	// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 	//
 	// Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 	// `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -20290,6 +20524,221 @@ func (r ListMachinesResult) ContentType() string {
 	return ""
 }
 
+// DeleteMachineResult503Headers the declared response headers of an HTTP 503 response for DeleteMachine
+type DeleteMachineResult503Headers struct {
+	RetryAfter *int32
+}
+
+type DeleteMachineResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteMachineResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteMachineResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteMachineResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteMachineResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteMachineResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteMachineResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteMachineResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteMachineResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteMachineResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteMachineResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMachineResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMachineResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMachineResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMachineResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateMachineResult503Headers the declared response headers of an HTTP 503 response for UpdateMachine
+type UpdateMachineResult503Headers struct {
+	RetryAfter *int32
+}
+
+type UpdateMachineResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MachineResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateMachineResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateMachineResult) GetJSON200() *MachineResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateMachineResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateMachineResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateMachineResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateMachineResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateMachineResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateMachineResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateMachineResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateMachineResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r UpdateMachineResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateMachineResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateMachineResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateMachineResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateMachineResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListOrganizationsResult503Headers the declared response headers of an HTTP 503 response for ListOrganizations
 type ListOrganizationsResult503Headers struct {
 	RetryAfter *int32
@@ -24943,7 +25392,7 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 
 // GetAuthOptionsWithResponse Get the sign-in options
 //
-// Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+// Returns who can sign up now, and whether single sign-on is available and e-mail is sent, for sign-in pages.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25727,7 +26176,7 @@ func (c *ClientWithResponses) CreateContactMessageWithResponse(ctx context.Conte
 // AcceptInvitationWithBodyWithResponse Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 // revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
@@ -25745,7 +26194,7 @@ func (c *ClientWithResponses) AcceptInvitationWithBodyWithResponse(ctx context.C
 // AcceptInvitationWithResponse Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
 // revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
@@ -25993,6 +26442,52 @@ func (c *ClientWithResponses) ListMachinesWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseListMachinesResult(rsp)
+}
+
+// DeleteMachineWithResponse Delete a machine
+//
+// Deletes an offline machine without slots from the list. Otherwise the response is 409: stop its worker and wait until
+// the machine is offline. The session history is kept. A worker that reports again adds its machine again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/machines/{machineId} (the `DeleteMachine` operationId).
+func (c *ClientWithResponses) DeleteMachineWithResponse(ctx context.Context, machineId MachineIdPath, reqEditors ...RequestEditorFn) (*DeleteMachineResult, error) {
+	rsp, err := c.DeleteMachine(ctx, machineId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMachineResult(rsp)
+}
+
+// UpdateMachineWithBodyWithResponse Update a machine
+//
+// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+func (c *ClientWithResponses) UpdateMachineWithBodyWithResponse(ctx context.Context, machineId MachineIdPath, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMachineResult, error) {
+	rsp, err := c.UpdateMachineWithBody(ctx, machineId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateMachineResult(rsp)
+}
+
+// UpdateMachineWithResponse Update a machine
+//
+// Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
+func (c *ClientWithResponses) UpdateMachineWithResponse(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMachineResult, error) {
+	rsp, err := c.UpdateMachine(ctx, machineId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateMachineResult(rsp)
 }
 
 // ListOrganizationsWithResponse List your organizations
@@ -26326,7 +26821,8 @@ func (c *ClientWithResponses) ListMembersWithResponse(ctx context.Context, organ
 // InviteMemberWithBodyWithResponse Send an invitation
 //
 // Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-// has an account. Only an owner can invite an owner or an admin (403).
+// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 //
 // Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 // `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -26347,7 +26843,8 @@ func (c *ClientWithResponses) InviteMemberWithBodyWithResponse(ctx context.Conte
 // InviteMemberWithResponse Send an invitation
 //
 // Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-// has an account. Only an owner can invite an owner or an admin (403).
+// has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+// (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
 //
 // Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
 // `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -31212,6 +31709,203 @@ func ParseListMachinesResult(rsp *http.Response) (*ListMachinesResult, error) {
 	return response, nil
 }
 
+// ParseDeleteMachineResult parses an HTTP response from a DeleteMachineWithResponse call
+func ParseDeleteMachineResult(rsp *http.Response) (*DeleteMachineResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMachineResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteMachineResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateMachineResult parses an HTTP response from a UpdateMachineWithResponse call
+func ParseUpdateMachineResult(rsp *http.Response) (*UpdateMachineResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateMachineResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MachineResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateMachineResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListOrganizationsResult parses an HTTP response from a ListOrganizationsWithResponse call
 func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -35596,6 +36290,12 @@ type ServerInterface interface {
 	// ListMachines List machines
 	// (GET /v1/machines)
 	ListMachines(ctx echo.Context, params ListMachinesParams) error
+	// DeleteMachine Delete a machine
+	// (DELETE /v1/machines/{machineId})
+	DeleteMachine(ctx echo.Context, machineId MachineIdPath) error
+	// UpdateMachine Update a machine
+	// (PATCH /v1/machines/{machineId})
+	UpdateMachine(ctx echo.Context, machineId MachineIdPath) error
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx echo.Context, params ListOrganizationsParams) error
@@ -36523,6 +37223,38 @@ func (w *ServerInterfaceWrapper) ListMachines(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListMachines(ctx, params)
+	return err
+}
+
+// DeleteMachine converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteMachine(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "machineId" -------------
+	var machineId MachineIdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "machineId", ctx.Param("machineId"), &machineId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter machineId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteMachine(ctx, machineId)
+	return err
+}
+
+// UpdateMachine converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateMachine(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "machineId" -------------
+	var machineId MachineIdPath
+
+	err = runtime.BindStyledParameterWithOptions("simple", "machineId", ctx.Param("machineId"), &machineId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter machineId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateMachine(ctx, machineId)
 	return err
 }
 
@@ -37709,6 +38441,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/license/usage", wrapper.GetLicenseUsage, options.OperationMiddlewares["getLicenseUsage"]...)
 	router.GET(options.BaseURL+"/v1/license/usage/days", wrapper.GetLicenseUsageByDay, options.OperationMiddlewares["getLicenseUsageByDay"]...)
 	router.GET(options.BaseURL+"/v1/machines", wrapper.ListMachines, options.OperationMiddlewares["listMachines"]...)
+	router.DELETE(options.BaseURL+"/v1/machines/:machineId", wrapper.DeleteMachine, options.OperationMiddlewares["deleteMachine"]...)
+	router.PATCH(options.BaseURL+"/v1/machines/:machineId", wrapper.UpdateMachine, options.OperationMiddlewares["updateMachine"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId", wrapper.DeleteOrganization, options.OperationMiddlewares["deleteOrganization"]...)
@@ -44181,6 +44915,331 @@ type ListMachinesdefaultJSONResponse struct {
 }
 
 func (response ListMachinesdefaultJSONResponse) VisitListMachinesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachineRequestObject struct {
+	MachineId MachineIdPath `json:"machineId"`
+}
+
+type DeleteMachineResponseObject interface {
+	VisitDeleteMachineResponse(w http.ResponseWriter) error
+}
+
+type DeleteMachine200JSONResponse EmptyResponse
+
+func (response DeleteMachine200JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DeleteMachine400JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response DeleteMachine401JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response DeleteMachine403JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response DeleteMachine404JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response DeleteMachine409JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response DeleteMachine500JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachine503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteMachine503JSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteMachinedefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response DeleteMachinedefaultJSONResponse) VisitDeleteMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachineRequestObject struct {
+	MachineId MachineIdPath `json:"machineId"`
+	Body      *UpdateMachineJSONRequestBody
+}
+
+type UpdateMachineResponseObject interface {
+	VisitUpdateMachineResponse(w http.ResponseWriter) error
+}
+
+type UpdateMachine200JSONResponse MachineResponse
+
+func (response UpdateMachine200JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response UpdateMachine400JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response UpdateMachine401JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response UpdateMachine403JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response UpdateMachine404JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response UpdateMachine413JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response UpdateMachine415JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response UpdateMachine500JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachine503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateMachine503JSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateMachinedefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response UpdateMachinedefaultJSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -51138,6 +52197,12 @@ type StrictServerInterface interface {
 	// ListMachines List machines
 	// (GET /v1/machines)
 	ListMachines(ctx context.Context, request ListMachinesRequestObject) (ListMachinesResponseObject, error)
+	// DeleteMachine Delete a machine
+	// (DELETE /v1/machines/{machineId})
+	DeleteMachine(ctx context.Context, request DeleteMachineRequestObject) (DeleteMachineResponseObject, error)
+	// UpdateMachine Update a machine
+	// (PATCH /v1/machines/{machineId})
+	UpdateMachine(ctx context.Context, request UpdateMachineRequestObject) (UpdateMachineResponseObject, error)
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx context.Context, request ListOrganizationsRequestObject) (ListOrganizationsResponseObject, error)
@@ -52730,6 +53795,79 @@ func (sh *strictHandler) ListMachines(ctx echo.Context, params ListMachinesParam
 		return err
 	} else if validResponse, ok := response.(ListMachinesResponseObject); ok {
 		return validResponse.VisitListMachinesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteMachine operation middleware
+func (sh *strictHandler) DeleteMachine(ctx echo.Context, machineId MachineIdPath) error {
+	var request DeleteMachineRequestObject
+
+	request.MachineId = machineId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMachine(ctx.Request().Context(), request.(DeleteMachineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMachine")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteMachineResponseObject); ok {
+		return validResponse.VisitDeleteMachineResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateMachine operation middleware
+func (sh *strictHandler) UpdateMachine(ctx echo.Context, machineId MachineIdPath) error {
+	var request UpdateMachineRequestObject
+
+	request.MachineId = machineId
+
+	var body UpdateMachineJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateMachine(ctx.Request().Context(), request.(UpdateMachineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateMachine")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateMachineResponseObject); ok {
+		return validResponse.VisitUpdateMachineResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -231,7 +231,7 @@ export interface paths {
         };
         /**
          * Get the sign-in options
-         * @description Returns who can sign up now and whether single sign-on is available, for sign-in pages.
+         * @description Returns who can sign up now, and whether single sign-on is available and e-mail is sent, for sign-in pages.
          */
         get: operations["getAuthOptions"];
         put?: never;
@@ -931,7 +931,7 @@ export interface paths {
         /**
          * Accept an invitation
          * @description Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-         *     the address must be verified (403 otherwise). An unknown token returns 404. If the invitation was accepted,
+         *     the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
          *     revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
          *     403 with `current` and `limit`. Your active organization does not change.
          */
@@ -1166,6 +1166,34 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/{machineId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The machine. */
+                machineId: components["parameters"]["MachineIdPath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a machine
+         * @description Deletes an offline machine without slots from the list. Otherwise the response is 409: stop its worker and wait until
+         *     the machine is offline. The session history is kept. A worker that reports again adds its machine again.
+         */
+        delete: operations["deleteMachine"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a machine
+         * @description Sets the name that people see, or removes it with null. The machine id and the host name do not change.
+         */
+        patch: operations["updateMachine"];
         trace?: never;
     };
     "/v1/organizations": {
@@ -1454,7 +1482,8 @@ export interface paths {
         /**
          * Send an invitation
          * @description Sends an e-mail with a link that is valid once, for seven days. The response does not reveal whether the address
-         *     has an account. Only an owner can invite an owner or an admin (403).
+         *     has an account. Only an owner can invite an owner or an admin (403). If the service sends no e-mail
+         *     (`getAuthOptions`), the response contains the link as `acceptUrl`: give it to the person yourself.
          *
          *     Members and pending invitations count toward `memberLimit`. At the limit the response is 403 with `current` and
          *     `limit`. If the address belongs to a member or has a pending invitation, the response is 409; revoke that
@@ -2236,6 +2265,11 @@ export interface components {
         AuditTargetId: string;
         /** @description The ways to sign up and to sign in. */
         AuthOptions: {
+            /**
+             * @description Whether the service sends e-mail. Without a mail server, addresses cannot be verified and passwords cannot be
+             *     reset by their owners; an operator does both with `svc-cloud users`.
+             */
+            sendsMail: boolean;
             signUp: components["schemas"]["SignUpPolicy"];
             /** @description Whether `startOidcSignIn` is available. */
             singleSignOn: boolean;
@@ -3003,8 +3037,14 @@ export interface components {
          * @example 300
          */
         IdleTimeoutSeconds: number | null;
-        /** @description A pending invitation. Its token is sent only by e-mail. */
+        /** @description A pending invitation. */
         Invitation: {
+            /**
+             * Format: uri
+             * @description The link with the token. Only `inviteMember` returns it, and only if the service sends no e-mail; otherwise the
+             *     link is only in the e-mail.
+             */
+            acceptUrl?: string;
             createdAt: components["schemas"]["Timestamp"];
             email: components["schemas"]["Email"];
             expiresAt: components["schemas"]["Timestamp"];
@@ -3501,6 +3541,11 @@ export interface components {
             lastHeartbeatAt: components["schemas"]["Timestamp"];
             machineId: components["schemas"]["MachineId"];
             /**
+             * @description The name that a person gave the machine; null for none.
+             * @example Rack 4
+             */
+            name: string | null;
+            /**
              * @description The URL at which clients reach the worker.
              * @example https://browsers.example.com/w/worker-1
              */
@@ -3570,6 +3615,11 @@ export interface components {
              */
             version: string;
             workerId?: components["schemas"]["MachineId"];
+        };
+        /** @description A success with a machine. */
+        MachineResponse: {
+            data: components["schemas"]["Machine"];
+            success: components["schemas"]["True"];
         };
         /**
          * @description The sort fields of machines.
@@ -4976,6 +5026,11 @@ export interface components {
             expiresAt?: components["schemas"]["TimestampOrNull"];
             name?: components["schemas"]["ApiKeyName"];
         };
+        /** @description The fields to change. */
+        UpdateMachineRequest: {
+            /** @description The name that people see; null removes it. */
+            name: string | null;
+        };
         /** @description The new role of a member. */
         UpdateMemberRequest: {
             role: components["schemas"]["Role"];
@@ -5569,9 +5624,11 @@ export interface components {
         LicenseUsageTo: components["schemas"]["Timestamp"];
         /** @description The maximum number of items per page. */
         Limit: number;
+        /** @description The machine. */
+        MachineIdPath: components["schemas"]["MachineId"];
         /** @description Only machines that use this organization key. */
         MachineKeyFilter: components["schemas"]["Uuid"];
-        /** @description Text in the machine id or the host name, case-insensitive. */
+        /** @description Text in the name, the machine id or the host name, case-insensitive. */
         MachineSearch: string;
         /** @description The sort field. */
         MachineSortBy: components["schemas"]["MachineSortField"];
@@ -6305,6 +6362,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "data": {
+                     *         "sendsMail": true,
                      *         "signUp": "invite",
                      *         "singleSignOn": false
                      *       },
@@ -9069,7 +9127,7 @@ export interface operations {
                 state?: components["parameters"]["MachineStateFilter"];
                 /** @description Only machines that use this organization key. */
                 keyId?: components["parameters"]["MachineKeyFilter"];
-                /** @description Text in the machine id or the host name, case-insensitive. */
+                /** @description Text in the name, the machine id or the host name, case-insensitive. */
                 search?: components["parameters"]["MachineSearch"];
             };
             header?: never;
@@ -9104,6 +9162,7 @@ export interface operations {
                      *             "keyName": "fleet",
                      *             "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *             "machineId": "worker-1",
+                     *             "name": null,
                      *             "publicUrl": "https://browsers.example.com/w/worker-1",
                      *             "reservedSlots": 0,
                      *             "sessions": 1,
@@ -9130,6 +9189,118 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteMachine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The machine. */
+                machineId: components["parameters"]["MachineIdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateMachine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The machine. */
+                machineId: components["parameters"]["MachineIdPath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Rack 4"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateMachineRequest"];
+            };
+        };
+        responses: {
+            /** @description Updated. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "capacity": 8,
+                     *         "contractVersion": "1.0.0",
+                     *         "draining": false,
+                     *         "duplicate": false,
+                     *         "firstSeenAt": "2026-11-20T08:00:00Z",
+                     *         "hostName": "browsers-1.example.com",
+                     *         "keyId": "019a5f3e-5a07-7e44-8c61-90f3b1d2c403",
+                     *         "keyName": "fleet",
+                     *         "lastHeartbeatAt": "2026-11-21T10:16:20Z",
+                     *         "machineId": "worker-1",
+                     *         "name": "Rack 4",
+                     *         "publicUrl": "https://browsers.example.com/w/worker-1",
+                     *         "reservedSlots": 0,
+                     *         "sessions": 1,
+                     *         "state": "online",
+                     *         "version": "1.0.0",
+                     *         "workerId": "worker-1"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MachineResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
@@ -12144,6 +12315,7 @@ export interface operations {
                      *           "keyName": "fleet",
                      *           "lastHeartbeatAt": "2026-11-21T10:16:20Z",
                      *           "machineId": "worker-1",
+                     *           "name": null,
                      *           "publicUrl": "https://browsers.example.com/w/worker-1",
                      *           "reservedSlots": 0,
                      *           "sessions": 1,

@@ -168,6 +168,13 @@ func (p *exampleRunner) licenseSetups() map[string]func(context.Context) (exampl
 			}
 			return exampleSetup{path: map[string]string{"sessionId": s.SessionId.String()}}, nil
 		},
+		"updateMachine": func(ctx context.Context) (exampleSetup, error) {
+			if err := p.activateSeeded(ctx); err != nil {
+				return exampleSetup{}, err
+			}
+			s, err := p.newSession(ctx, p.seed.tenant, p.seed.BrowserVersion)
+			return exampleSetup{path: map[string]string{"machineId": s.MachineId}}, err
+		},
 		"downloadChromiumRelease":   func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },
 		"getChromiumReleaseHeaders": func(context.Context) (exampleSetup, error) { return exampleSetup{query: release}, nil },
 	}

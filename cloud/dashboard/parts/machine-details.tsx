@@ -14,7 +14,9 @@ import {
   machineName,
 } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
+import { useManages } from "../session";
 import { texts } from "../texts/machines";
+import { MachineActions } from "./machine-actions";
 import { Capacity, MachineBadges, Version } from "./machine-state";
 
 type Machine = Schema<"Machine">;
@@ -47,7 +49,7 @@ export function MachineDrawer({
       <Loaded query={query} lines={6}>
         {(machine) =>
           machine ? (
-            <Details machine={machine} newest={newest} />
+            <Details machine={machine} newest={newest} onDeleted={onClose} />
           ) : (
             <Empty icon="server" title={texts.detail.notFound}>
               {texts.detail.notFoundHint}
@@ -59,7 +61,16 @@ export function MachineDrawer({
   );
 }
 
-function Details({ machine, newest }: { machine: Machine; newest: string | undefined }) {
+function Details({
+  machine,
+  newest,
+  onDeleted,
+}: {
+  machine: Machine;
+  newest: string | undefined;
+  onDeleted: () => void;
+}) {
+  const manages = useManages();
   const sessions = `/sessions?machineId=${encodeURIComponent(machine.machineId)}`;
   return (
     <>
@@ -81,6 +92,7 @@ function Details({ machine, newest }: { machine: Machine; newest: string | undef
           {texts.detail.showSessions}
         </ButtonLink>
       </div>
+      {manages && <MachineActions machine={machine} onDeleted={onDeleted} />}
       {machine.state !== "offline" && <DrainHint machine={machine} />}
     </>
   );

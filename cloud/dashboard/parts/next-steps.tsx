@@ -1,6 +1,7 @@
 import { Badge, ButtonLink, Icon } from "../../../shared/web/ui";
 import { useManages, useSession } from "../session";
 import { texts } from "../texts/overview";
+import { useAuthOptions } from "./auth";
 import { useLatestMachines } from "./fleet";
 import { useRecentSessions } from "./overview-data";
 import { useProfileStats } from "./profile-data";
@@ -16,6 +17,7 @@ interface Step {
 export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
   const { user } = useSession();
   const manages = useManages();
+  const sendsMail = useAuthOptions().data?.sendsMail ?? true;
   const machines = useLatestMachines();
   const stats = useProfileStats();
   const sessions = useRecentSessions();
@@ -42,8 +44,9 @@ export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
       done: sessions.data.items.length > 0,
     },
   ];
-  // Members may neither create keys nor see whether there are any.
-  return { pending, steps: steps.filter((s) => manages || s.id !== "key") };
+  // Members may neither create keys nor see whether there are any. Without mail nobody can verify an address.
+  const hidden = [...(manages ? [] : ["key"]), ...(sendsMail ? [] : ["verify"])];
+  return { pending, steps: steps.filter((s) => !hidden.includes(s.id)) };
 }
 
 /** What a new organization should do next. Nothing is shown once all is done. */

@@ -1,13 +1,15 @@
 import { useQuery, useQueryClient } from "@tanstack/preact-query";
+import { useState } from "preact/hooks";
 import { Link } from "wouter-preact";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
 import { FormFrame, SelectField, TextField, useForm, type Form } from "../../../shared/web/forms/form";
-import { Button, Dialog, Notice, toast } from "../../../shared/web/ui";
+import { Button, CodeBlock, Dialog, Notice, toast } from "../../../shared/web/ui";
 import { inviteMember as inviteRule, updateMember as updateRule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/settings";
+import { useAuthOptions } from "./auth";
 import { useIdempotencyKey } from "./once";
 import { personName } from "./team";
 
@@ -96,11 +98,12 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   const { organization } = useSession();
   const queries = useQueryClient();
   const idempotency = useIdempotencyKey();
+  const [link, setLink] = useState<{ email: string; url: string }>();
   const form = useForm({
     rule: inviteRule,
     initial: { email: "", role: "member" as Role },
     onSubmit: async (_, body) => {
-      await send(
+      const invitation = await send(
         api.POST("/v1/organizations/{organizationId}/members/invite", {
           params: {
             path: { organizationId: organization.id },
@@ -109,12 +112,18 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
           body,
         }),
       );
-      toast(texts.invitations.sentTo(body.email));
       void queries.invalidateQueries({ queryKey: ["members"] });
       void queries.invalidateQueries({ queryKey: ["invitations"] });
+      if (invitation.acceptUrl) {
+        setLink({ email: body.email, url: invitation.acceptUrl });
+        return;
+      }
+      toast(texts.invitations.sentTo(body.email));
       onClose();
     },
   });
+  const sendsMail = useAuthOptions().data?.sendsMail ?? true;
+  if (link) return <LinkDialog {...link} onClose={onClose} />;
   const limit = memberLimitOf(form.failure);
   return (
     <Dialog title={texts.invitations.invite} onClose={onClose}>
@@ -124,11 +133,29 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
         <RoleField form={form} only={organization.role === "owner" ? undefined : "member"} />
         <div class="row end">
           <Button onClick={onClose}>{texts.cancel}</Button>
-          <Button type="submit" kind="primary" icon="mail" busy={form.busy}>
-            {texts.invitations.send}
+          <Button type="submit" kind="primary" icon={sendsMail ? "mail" : undefined} busy={form.busy}>
+            {sendsMail ? texts.invitations.send : texts.invitations.createLink}
           </Button>
         </div>
       </FormFrame>
+    </Dialog>
+  );
+}
+
+/** The link of an invitation that no e-mail carries. It is shown once. */
+function LinkDialog({ email, url, onClose }: { email: string; url: string; onClose: () => void }) {
+  return (
+    <Dialog
+      title={texts.invitations.linkTitle(email)}
+      onClose={onClose}
+      footer={
+        <Button kind="primary" onClick={onClose}>
+          {texts.close}
+        </Button>
+      }
+    >
+      <p>{texts.invitations.linkHint}</p>
+      <CodeBlock text={url} label={texts.invitations.link} />
     </Dialog>
   );
 }

@@ -11,6 +11,8 @@ export const texts = {
   unverified: "Not verified",
   unverifiedHint:
     "Open the link in the e-mail that we sent you. You need a verified address to accept invitations and to create a second organization.",
+  noMailHint:
+    "This service sends no e-mail. An operator can verify the address: svc-cloud users verify. You need a verified address to create a second organization.",
   sendAgain: "Send the e-mail again",
   sent: (email: string) => `E-mail sent to ${email}`,
   since: "Account since",

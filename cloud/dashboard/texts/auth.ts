@@ -44,6 +44,8 @@ export const texts = {
   forgotTitle: "Reset your password",
   forgotHint: "Enter the e-mail address of your account. We send a link that sets a new password.",
   sendLink: "Send link",
+  forgotNoMail:
+    "This service sends no e-mail. An operator can create a reset link for you: svc-cloud users reset-password.",
   forgotSent: "Check your e-mail",
   forgotSentHint: (email: string) =>
     `If ${email} has an account, the e-mail is on its way. Its link works once, for one hour. Also look in the spam folder.`,

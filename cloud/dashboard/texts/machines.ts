@@ -17,7 +17,7 @@ export const texts = {
   title: "Machines",
   subtitle: "Hosts whose workers reported to this organization.",
   list: "Machines",
-  search: "Search by machine id or host name",
+  search: "Search by name, machine id or host name",
   connect: "Connect a worker",
   states,
   stateHints,
@@ -81,6 +81,16 @@ export const texts = {
     duplicateTitle: "Several workers use this machine id",
     duplicateHint:
       "Each worker keeps its own sessions, but the numbers on this page are of all of them together. Give each worker its own WORKER_ID and restart it. Do not copy the data directory of a worker to another machine: a generated id is kept there.",
+    rename: "Rename",
+    renameTitle: (machine: string) => `Rename ${machine}`,
+    name: "Name",
+    nameHint: "Shown instead of the host name. Leave it empty to show the host name again.",
+    cancel: "Cancel",
+    delete: "Delete machine",
+    deleteTitle: (machine: string) => `Delete ${machine}`,
+    deleteHint:
+      "The machine is removed from the list. The session history is kept. A worker that reports again adds it again.",
+    deleted: "Machine deleted",
     drain: "Take this machine out of service",
     drainHint:
       "Drain the worker: it accepts no new sessions, and running sessions continue until they end. Send this request to the worker with its worker key. The cloud never holds a worker key, so it can't send it for you.",

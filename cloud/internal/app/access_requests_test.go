@@ -143,6 +143,10 @@ var requests = []request{
 	{operation: "listSessions"},
 	{operation: "getSession", path: "/v1/sessions/{pastId}"},
 	{operation: "listMachines"},
+	{operation: "updateMachine", path: "/v1/machines/host-{mark}"},
+	{operation: "deleteMachine", path: "/v1/machines/host-{mark}", before: func(a *call) {
+		a.exec(`UPDATE license_machines SET heartbeat_at = now() - interval '1 day' WHERE machine_id = 'host-{mark}'`)
+	}},
 
 	{operation: "authorizeLaunch", body: `{"machineId": "machine-{mark}", "bootId": "{bootId}", "sessionId": "{freshId}", "profileId": "{profileId}"}`},
 	{operation: "listLicenseSessions"},

@@ -97,6 +97,8 @@ var closedToTokens = map[string]string{
 	"getSecret":             "no scope for secrets",
 	"updateSecret":          "no scope for secrets",
 	"deleteSecret":          "no scope for secrets",
+	"updateMachine":         "no scope for machines",
+	"deleteMachine":         "no scope for machines",
 	"listAuditEvents":       "no scope for the audit log",
 	"startCheckout":         "spends money",
 	"changePlan":            "spends money",

@@ -70,7 +70,10 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Health: rest.Health{
 			Database: p.database, Readiness: p.readiness, Version: program.Version, ContractVersion: contract,
 		},
-		Auth:          rest.Auth{Accounts: p.accounts, SecureCookies: p.public.Scheme == "https", SingleSignOn: config.SingleSignOn.Issuer != ""},
+		Auth: rest.Auth{
+			Accounts: p.accounts, SecureCookies: p.public.Scheme == "https", SingleSignOn: config.SingleSignOn.Issuer != "",
+			Mail: config.Mail.SMTPURL != "",
+		},
 		AccessTokens:  rest.AccessTokens{Tokens: p.accounts},
 		Organizations: rest.Organizations{Organizations: p.organizations, Activation: p.accounts},
 		Members:       rest.Members{Members: p.organizations},

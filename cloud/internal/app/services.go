@@ -155,6 +155,7 @@ func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 		DB: p.pools.tenants, System: p.pools.system, Clock: clock.System{}, PublicURL: p.public,
 		Provisioner: provisioner{p.plans, p.licenses, clock.System{}}, Ender: organizationEnder{p.billing, p.licenses, p.profileData},
 		Limits: p.plans, Mail: p.outbox, Audit: p.audit, MaxFree: config.Access.MaxFreeOrganizations,
+		WithoutMail: config.Mail.SMTPURL == "",
 	}
 	p.accounts, err = auth.New(p.pools.tenants, clock.System{}, p.organizations, auth.DefaultCost)
 	if err != nil {
@@ -162,6 +163,7 @@ func (p *services) assembleTenancy(config Config, logger *slog.Logger) error {
 	}
 	p.accounts.Mailer, p.accounts.Public = mail.Urgent{Outbox: p.outbox}, p.public
 	p.accounts.SignUpPolicy, p.accounts.Invitations = auth.SignUpPolicy(config.Access.SignUp), p.organizations
+	p.accounts.WithoutMail = p.organizations.WithoutMail
 	p.accounts.System, p.accounts.Audit = p.pools.system, p.audit
 	p.organizations.Users = p.accounts
 	return nil

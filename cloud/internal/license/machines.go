@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/db/pg"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/page"
 )
 
@@ -32,6 +33,7 @@ type MachineState string
 // one.
 type Machine struct {
 	MachineID   string       `db:"id"`
+	Name        *string      `db:"name"` // nil if no person gave the machine a name
 	HostName    *string      `db:"host_name"`
 	WorkerID    *string      `db:"worker_id"`
 	Version     *string      `db:"version"`
@@ -53,7 +55,7 @@ type Machine struct {
 type MachineFilter struct {
 	State  *MachineState
 	KeyID  *uuid.UUID
-	Search *string // in the machine id or the host name, ignoring case
+	Search *string // in the machine id, the host name or the name, ignoring case
 }
 
 // machineSortColumns maps sortBy of the API to columns.
@@ -108,7 +110,7 @@ const machineState = `CASE WHEN m.heartbeat_at <= now() - p.offline_after THEN '
 // machinesSQL reads machines of organization $1. PostgreSQL computes the subqueries for the rows of the
 // page only. Duplicates are those of duplicatesSQL.
 const machinesSQL = `
-SELECT m.machine_id AS id, i.host_name, i.worker_id, i.version, i.contract, i.public_url, ` + machineState + ` AS state, coalesce(i.draining, false) AS draining,
+SELECT m.machine_id AS id, m.name, i.host_name, i.worker_id, i.version, i.contract, i.public_url, ` + machineState + ` AS state, coalesce(i.draining, false) AS draining,
 	i.max_sessions, i.key_id, m.first_seen_at, m.heartbeat_at AS last_seen_at,
 	(SELECT k.name FROM api_keys k WHERE k.organization_id = $1 AND k.id = i.key_id) AS key_name,
 	(SELECT count(*) FROM license_slots s WHERE s.organization_id = $1 AND s.machine_id = m.machine_id AND s.released_at IS NULL AND s.state = 'running') AS running,
@@ -125,7 +127,7 @@ func (f MachineFilter) where(orgID uuid.UUID) *pg.Where {
 	pg.And(w, machineState+" = ?", f.State)
 	pg.And(w, "i.key_id = ?", f.KeyID)
 	if f.Search != nil {
-		pg.And(w, "(m.machine_id ILIKE ? OR i.host_name ILIKE ?)", new("%"+likeEscaper.Replace(*f.Search)+"%"))
+		pg.And(w, "(m.machine_id ILIKE ? OR i.host_name ILIKE ? OR m.name ILIKE ?)", new("%"+likeEscaper.Replace(*f.Search)+"%"))
 	}
 	return w
 }
@@ -166,6 +168,56 @@ func (s *Service) Machine(ctx context.Context, orgID uuid.UUID, machineID string
 	}
 	found[0].inUTC()
 	return &found[0], nil
+}
+
+// RenameMachine sets the name of a machine, or removes it with nil. Error: NotFound.
+func (s *Service) RenameMachine(ctx context.Context, orgID uuid.UUID, machineID string, name *string) (Machine, error) {
+	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE license_machines SET name = $3 WHERE organization_id = $1 AND machine_id = $2`, orgID, machineID, name)
+		return err
+	})
+	if err != nil {
+		return Machine{}, fmt.Errorf("rename a machine: %w", err)
+	}
+	m, err := s.Machine(ctx, orgID, machineID)
+	if err == nil && m == nil {
+		err = fault.Missing("machine")
+	}
+	if err != nil {
+		return Machine{}, err
+	}
+	return *m, nil
+}
+
+// deleteMachineSQL deletes a machine that is offline and has no slots.
+const deleteMachineSQL = `
+DELETE FROM license_machines m WHERE organization_id = $1 AND machine_id = $2 AND heartbeat_at <= now() - make_interval(secs => $3)
+	AND NOT EXISTS (SELECT FROM license_slots s WHERE s.organization_id = $1 AND s.machine_id = $2 AND s.released_at IS NULL)`
+
+// DeleteMachine deletes an offline machine. Errors: NotFound; Conflict if the machine is
+// not offline or has slots.
+func (s *Service) DeleteMachine(ctx context.Context, orgID uuid.UUID, machineID string) error {
+	var deleted int64
+	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
+		result, err := tx.ExecContext(ctx, deleteMachineSQL, orgID, machineID, longestPause.Seconds())
+		if err == nil {
+			deleted, err = result.RowsAffected()
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete a machine: %w", err)
+	}
+	if deleted > 0 {
+		return nil
+	}
+	switch m, err := s.Machine(ctx, orgID, machineID); {
+	case err != nil:
+		return err
+	case m == nil:
+		return fault.Missing("machine")
+	}
+	return fault.New(fault.Conflict, "The machine is not offline or still has slots. Stop its worker, wait two minutes and try again.")
 }
 
 func (m *Machine) inUTC() { m.FirstSeenAt, m.LastSeenAt = m.FirstSeenAt.UTC(), m.LastSeenAt.UTC() }

@@ -43,6 +43,8 @@ class ResourceRequests(CloudBase):
             "updateSecret": self._prepare_secret,
             "deleteSecret": self._prepare_secret,
             "useSecret": self._prepare_secret_use,
+            "updateMachine": self._prepare_machine,
+            "deleteMachine": self._prepare_machine,
             "authorizeLaunch": self._prepare_authorize,
             "heartbeatLicenseSessions": self._set_machine_id,
             "startProfileSession": self._prepare_session_start,
@@ -172,6 +174,12 @@ class ResourceRequests(CloudBase):
             request.set_path_parameters(secretId=self._create_secret())
             valid = {"sessionId": self._start_session(), "origin": _ORIGIN}
             request.set_body_fields(**{name: valid[name] for name in valid.keys() & body.keys()})
+
+    def _prepare_machine(self, request: GeneratedRequest) -> None:
+        """Uses a machine of earlier authorizations: it is online and may have slots, so a deletion is refused."""
+        if request.authorized and request.random_bool(0.8) and not request.in_scenario:
+            self._authorize_session()
+            request.set_path_parameters(machineId="contract-0")
 
     def _set_machine_id(self, request: GeneratedRequest) -> None:
         """Replaces a valid machine id. With the id of the running worker, the request would end its sessions."""

@@ -63,6 +63,9 @@ type Service struct {
 	SignUpPolicy SignUpPolicy
 	// Invitations checks invitations; nil means nobody is invited.
 	Invitations Invitations
+	// WithoutMail is set if no mail reaches a person. Then the token of an invitation does
+	// not prove that the user owns the address: the inviter has it too.
+	WithoutMail bool
 	// System is a pool that sees all organizations, to identify access tokens.
 	System *sqlx.DB
 	// Audit records the creation and the revocation of access tokens.

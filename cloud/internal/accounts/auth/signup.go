@@ -44,7 +44,7 @@ type NewUser struct {
 // SignUp creates an account, mails a link to verify its address and signs the
 // user in. Returns Forbidden if SignUpPolicy does not allow it. An invitation
 // token of the address permits the sign-up and verifies the address, because the
-// token was mailed to it; any other token is a Validation error, and so is a weak
+// token was mailed to it (not WithoutMail); any other token is a Validation error, and so is a weak
 // password. Returns Conflict if the address has an account, and RateLimited after
 // too many accounts or wrong tokens from one client.
 func (s *Service) SignUp(ctx context.Context, client Client, n NewUser) (Session, error) {
@@ -107,7 +107,9 @@ func (s *Service) signUpInvited(ctx context.Context, client Client, u *User, n N
 			if hash, err = s.passwords.hash(ctx, n.Password); err != nil {
 				return err
 			}
-			u.EmailVerifiedAt = &u.CreatedAt
+			if !s.WithoutMail {
+				u.EmailVerifiedAt = &u.CreatedAt
+			}
 		}
 		return s.attempts.countFailures(ctx, counted, func(tx *sqlx.Tx) (refusal, err error) {
 			if !invited {

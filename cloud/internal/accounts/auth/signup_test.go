@@ -117,6 +117,20 @@ func TestSignUp_OnlyOneFirstUser(t *testing.T) {
 	}
 }
 
+func TestSignUp_InvitationVerifiesOnlyMailedAddress(t *testing.T) {
+	f := newFixture(t)
+	f.SignUpPolicy = auth.SignUpInvite
+	for _, without := range []bool{false, true} {
+		n := ada
+		n.Email, n.Invitation = fmt.Sprintf("%v@example.com", without), "good"
+		f.WithoutMail, f.Invitations = without, invited{n.Email: "good"}
+		session, err := f.SignUp(t.Context(), home, n)
+		if err != nil || (session.User.EmailVerifiedAt != nil) == without {
+			t.Errorf("without mail %v: %+v, %v", without, session.User, err)
+		}
+	}
+}
+
 func TestSignUp_InvalidInvitationsPauseClient(t *testing.T) {
 	f := newFixture(t)
 	tokens := invited{}

@@ -19,6 +19,7 @@ type Auth struct {
 	Accounts      accounts
 	SecureCookies bool // whether browsers use https
 	SingleSignOn  bool // whether an OpenID provider is configured
+	Mail          bool // whether a mail server is configured
 }
 
 type accounts interface {

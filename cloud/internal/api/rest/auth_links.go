@@ -14,7 +14,7 @@ func (a Auth) GetAuthOptions(ctx context.Context, _ cloudapi.GetAuthOptionsReque
 		return nil, err
 	}
 	return cloudapi.GetAuthOptions200JSONResponse{Success: true, Data: cloudapi.AuthOptions{
-		SignUp: cloudapi.SignUpPolicy(policy), SingleSignOn: a.SingleSignOn,
+		SignUp: cloudapi.SignUpPolicy(policy), SingleSignOn: a.SingleSignOn, SendsMail: a.Mail,
 	}}, nil
 }
 

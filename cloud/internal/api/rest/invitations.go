@@ -76,8 +76,12 @@ func (i Invitations) AcceptInvitation(ctx context.Context, r cloudapi.AcceptInvi
 }
 
 func invitation(i org.Invitation) cloudapi.Invitation {
-	return cloudapi.Invitation{
+	result := cloudapi.Invitation{
 		Id: i.ID, Email: cloudapi.Email(i.Email), Role: cloudapi.Role(i.Role), InvitedBy: uuidOrNil(i.InvitedBy.UUID),
 		CreatedAt: i.CreatedAt, ExpiresAt: i.ExpiresAt,
 	}
+	if i.AcceptURL != "" {
+		result.AcceptUrl = &i.AcceptURL
+	}
+	return result
 }

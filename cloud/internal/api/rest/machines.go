@@ -19,6 +19,8 @@ type Machines struct {
 
 type machines interface {
 	Machines(ctx context.Context, orgID uuid.UUID, f license.MachineFilter, r page.Request) (page.Page[license.Machine], error)
+	RenameMachine(ctx context.Context, orgID uuid.UUID, machineID string, name *string) (license.Machine, error)
+	DeleteMachine(ctx context.Context, orgID uuid.UUID, machineID string) error
 }
 
 // ListMachines implements the operation listMachines.
@@ -37,9 +39,26 @@ func (h Machines) ListMachines(ctx context.Context, r cloudapi.ListMachinesReque
 	return cloudapi.ListMachines200JSONResponse{Success: true, Data: list}, nil
 }
 
+// UpdateMachine implements the operation updateMachine.
+func (h Machines) UpdateMachine(ctx context.Context, r cloudapi.UpdateMachineRequestObject) (cloudapi.UpdateMachineResponseObject, error) {
+	m, err := h.Machines.RenameMachine(ctx, auth.CallerFrom(ctx).OrgID, r.MachineId, r.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	return cloudapi.UpdateMachine200JSONResponse{Success: true, Data: machineToAPI(m)}, nil
+}
+
+// DeleteMachine implements the operation deleteMachine.
+func (h Machines) DeleteMachine(ctx context.Context, r cloudapi.DeleteMachineRequestObject) (cloudapi.DeleteMachineResponseObject, error) {
+	if err := h.Machines.DeleteMachine(ctx, auth.CallerFrom(ctx).OrgID, r.MachineId); err != nil {
+		return nil, err
+	}
+	return cloudapi.DeleteMachine200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
+}
+
 func machineToAPI(m license.Machine) cloudapi.Machine {
 	return cloudapi.Machine{
-		MachineId: m.MachineID, WorkerId: m.WorkerID, HostName: m.HostName, Version: m.Version, ContractVersion: m.Contract,
+		MachineId: m.MachineID, Name: m.Name, WorkerId: m.WorkerID, HostName: m.HostName, Version: m.Version, ContractVersion: m.Contract,
 		PublicUrl: m.PublicURL, State: cloudapi.MachineState(m.State), Draining: m.Draining, Duplicate: m.Duplicate,
 		Sessions: int32(m.Running), ReservedSlots: int32(m.Reserved), Capacity: int32OrNil(m.MaxSessions),
 		KeyId: m.KeyID, KeyName: m.KeyName, FirstSeenAt: m.FirstSeenAt, LastHeartbeatAt: m.LastSeenAt,

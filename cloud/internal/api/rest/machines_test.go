@@ -70,6 +70,51 @@ func TestListMachines_ShowsReports(t *testing.T) {
 	}
 }
 
+func TestUpdateMachine_NamesMachine(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "version": "1.2.3", "draining": false}).want(t, 200, "")
+	for _, name := range []*string{new("Rack 4"), nil} {
+		got := decode[cloudapi.Machine](t, a.do("PATCH", "/v1/machines/worker-1", a.caller, map[string]any{"name": name}), 200)
+		if diff := cmp.Diff(name, got.Name); diff != "" || got.MachineId != "worker-1" || *got.HostName != "browsers-1" {
+			t.Errorf("updated %+v (-want +got):\n%s", got, diff)
+		}
+		if found := a.machines("?search=rack", a.caller); (len(found.Items) == 1) != (name != nil) {
+			t.Errorf("named %v, the search finds %+v", name, found.Items)
+		}
+		a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "version": "1.2.4", "draining": false}).want(t, 200, "")
+		if diff := cmp.Diff(name, a.machines("", a.caller).Items[0].Name); diff != "" {
+			t.Errorf("after a heartbeat (-want +got):\n%s", diff)
+		}
+	}
+	a.do("PATCH", "/v1/machines/worker-2", a.caller, map[string]any{"name": "x"}).want(t, 404, "RESOURCE_NOT_FOUND")
+	a.do("PATCH", "/v1/machines/worker-1", bearer(a.organization().String()), map[string]any{"name": "x"}).want(t, 404, "RESOURCE_NOT_FOUND")
+	refusal := a.wrong("PATCH", "/v1/machines/worker-1", a.caller, map[string]any{"name": " ", "hostName": "x"})
+	if diff := cmp.Diff([]string{"hostName UNRECOGNIZED_KEY", "name INVALID_PATTERN"}, refusal.fields); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+}
+
+func TestDeleteMachine_OnlyOffline(t *testing.T) {
+	a := newLicenseAPI(t)
+	a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "version": "1.2.3", "draining": false}).want(t, 200, "")
+	a.reserve()
+	remove := func(caller credential) reply { return a.do("DELETE", "/v1/machines/worker-1", caller, nil) }
+	remove(a.caller).want(t, 409, "RESOURCE_CONFLICT")
+	a.db.MustExec(`UPDATE license_machines SET heartbeat_at = now() - interval '3 minutes'`)
+	remove(a.caller).want(t, 409, "RESOURCE_CONFLICT") // its slot
+	a.db.MustExec(`UPDATE license_slots SET state = 'released', released_at = now(), release_reason = 'lapsed'`)
+	remove(bearer(a.organization().String())).want(t, 404, "RESOURCE_NOT_FOUND")
+	remove(a.caller).want(t, 200, "")
+	remove(a.caller).want(t, 404, "RESOURCE_NOT_FOUND")
+	if got := a.machines("", a.caller); len(got.Items) != 0 {
+		t.Errorf("after the deletion: %+v", got.Items)
+	}
+	a.beatOf("worker-1", map[string]any{"hostName": "browsers-1", "version": "1.2.3", "draining": false}).want(t, 200, "")
+	if got := a.machines("", a.caller); len(got.Items) != 1 {
+		t.Errorf("after another report: %+v", got.Items)
+	}
+}
+
 func TestListMachines_Refusals(t *testing.T) {
 	a := newLicenseAPI(t)
 	a.do("GET", "/v1/machines", credential{}, nil).want(t, 401, "AUTHENTICATION_ERROR")

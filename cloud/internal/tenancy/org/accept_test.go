@@ -39,6 +39,17 @@ func TestAccept_CreatesMembership(t *testing.T) {
 	}
 }
 
+func TestAccept_UnverifiedAddressWithoutMail(t *testing.T) {
+	f := newFixture(t)
+	tm, una := f.team(), f.user("Una")
+	f.db.MustExec(`UPDATE users SET email_verified_at = NULL WHERE id = $1`, una)
+	f.WithoutMail = true
+	i := f.invite(tm.id, tm.owner, "una@example.com", org.Member)
+	if joined, err := f.Accept(t.Context(), una, f.token(i.Email)); err != nil || joined.ID != tm.id {
+		t.Errorf("joined %+v, %v", joined, err)
+	}
+}
+
 func TestAccept_Refusals(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()

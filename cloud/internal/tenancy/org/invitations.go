@@ -17,8 +17,8 @@ import (
 
 const invitationLifetime = 7 * 24 * time.Hour
 
-// Invitation is an invitation of an address to become a member. Its token is only
-// mailed.
+// Invitation is an invitation of an address to become a member. Its token is mailed; it
+// is not stored.
 type Invitation struct {
 	ID        uuid.UUID     `db:"id"`
 	Email     string        `db:"email"` // lowercase
@@ -26,6 +26,8 @@ type Invitation struct {
 	InvitedBy uuid.NullUUID `db:"invited_by"`
 	CreatedAt time.Time     `db:"created_at"`
 	ExpiresAt time.Time     `db:"expires_at"`
+	// AcceptURL is the link with the token; only in the result of Invite without mail.
+	AcceptURL string `db:"-"`
 }
 
 // NewInvitation is the input of Invite.
@@ -34,7 +36,8 @@ type NewInvitation struct {
 	Role  Role
 }
 
-// Invite mails an invitation that is valid once and for seven days. Only owners may
+// Invite mails an invitation that is valid once and for seven days. Without mail it also
+// returns the link. Only owners may
 // invite owners and admins (Forbidden). Returns Conflict if the address belongs to a
 // member or has an open invitation, and Forbidden with both numbers at the memberLimit,
 // which counts members and open invitations (specification 7.3.2). The result and the
@@ -51,6 +54,11 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 		CreatedAt: now, ExpiresAt: now.Add(invitationLifetime),
 	}
 	token := secret.NewToken()
+	link := s.PublicURL.JoinPath("account/accept-invitation")
+	link.Fragment = "token=" + token // browsers do not send the fragment to servers
+	if s.WithoutMail {
+		i.AcceptURL = link.String()
+	}
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
 		actor, err := lockForMember(ctx, tx, orgID, actorID)
 		if err != nil {
@@ -76,7 +84,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 		if err := i.insert(ctx, tx, orgID, token); err != nil {
 			return err
 		}
-		if err := s.mail(ctx, tx, orgID, i, token); err != nil {
+		if err := s.mail(ctx, tx, orgID, i, link); err != nil {
 			return err
 		}
 		return s.Audit.Record(ctx, tx, orgID, "invitation.created", i.ID.String(), map[string]any{"email": i.Email, "role": i.Role})

@@ -50,6 +50,19 @@ func TestInvite_MailsTokenAndStoresHash(t *testing.T) {
 	}
 }
 
+func TestInvite_ReturnsLinkWithoutMail(t *testing.T) {
+	f := newFixture(t)
+	tm := f.team()
+	if with := f.invite(tm.id, tm.owner, "first@example.com", org.Member); with.AcceptURL != "" {
+		t.Errorf("with mail, the inviter gets the link %q", with.AcceptURL)
+	}
+	f.WithoutMail = true
+	got := f.invite(tm.id, tm.owner, "second@example.com", org.Member)
+	if want := "https://cloud.example.com/account/accept-invitation#token=" + f.token("second@example.com"); got.AcceptURL != want {
+		t.Errorf("the link is %q, want %q", got.AcceptURL, want)
+	}
+}
+
 func TestInvite_RolePermissions(t *testing.T) {
 	f := newFixture(t)
 	tm := f.team()

@@ -3,6 +3,7 @@ package org
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/jmoiron/sqlx"
 )
 
-// mail sends the invitation with its token, which is stored nowhere else.
-func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invitation, token string) error {
+// mail sends the invitation with its link, which is stored nowhere else.
+func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invitation, link *url.URL) error {
 	var names struct {
 		Inviter      string `db:"inviter"`
 		Organization string `db:"organization"`
@@ -23,8 +24,6 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 		return fmt.Errorf("find the inviter: %w", err)
 	}
 	organization := quoted(names.Organization)
-	link := s.PublicURL.JoinPath("account/accept-invitation")
-	link.Fragment = "token=" + token // browsers do not send the fragment to servers
 	text := fmt.Sprintf(`Hello,
 
 %s invites you to join %s as %s.
@@ -33,13 +32,10 @@ To accept, sign in with this address and open:
 
 %s
 
-Programs can send the text after "token=" to POST %s.
-If you have no account, first create one with this text as invitationToken: POST %s.
+If you have no account yet, the page lets you create one.
 
 The invitation expires on %s. If you did not expect it, ignore this message.
-`, quoted(names.Inviter), organization, withArticle(i.Role), link, s.PublicURL.JoinPath("v1/invitations/accept"),
-		s.PublicURL.JoinPath("v1/auth/sign-up"),
-		i.ExpiresAt.UTC().Format("2 January 2006, 15:04 MST"))
+`, quoted(names.Inviter), organization, withArticle(i.Role), link, i.ExpiresAt.UTC().Format("2 January 2006, 15:04 MST"))
 	return s.Mail.Send(ctx, tx, i.Email, "Invitation to join "+organization, text)
 }
 

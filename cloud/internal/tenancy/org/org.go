@@ -42,7 +42,10 @@ type Service struct {
 	Mail        Mailer
 	Audit       Recorder
 	PublicURL   *url.URL // the public URL of the service
-	MaxFree     int      // maximum number of organizations on a free plan per user; 0 is unlimited
+	// WithoutMail is set if no mail reaches a person: an invitation is created with its link,
+	// and the invited address need not be verified.
+	WithoutMail bool
+	MaxFree     int // maximum number of organizations on a free plan per user; 0 is unlimited
 }
 
 // Provisioner sets up a new organization in the transaction that creates it.

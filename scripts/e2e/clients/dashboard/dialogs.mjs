@@ -18,6 +18,9 @@ export default async ({ data, newUser, open, signIn }) => {
   await open(page, '/machines');
   await press('link', `${hostname()} (console)`);
   await opens(hostname(), 'dialog');
+  await press('button', 'Rename');
+  await submits('Rename', 'Name', 'Rack 4');
+  await opens('Rack 4', 'Rename');
   await leaves();
   await open(page, '/account');
   await press('button', 'Sign out everywhere');
@@ -38,6 +41,8 @@ export default async ({ data, newUser, open, signIn }) => {
   await open(page, '/settings/members');
   await press('button', 'Invite');
   await submits('Invite a member', 'E-mail address', data.invited);
+  await opens('Invitation link', 'Copy');
+  await leaves();
   await press('button', 'Revoke');
   await opens(`Revoke the invitation of ${data.invited}`, 'Cancel');
   await press('button', 'Revoke');
