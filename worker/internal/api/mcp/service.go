@@ -166,17 +166,18 @@ func (s *Service) verify(ctx context.Context, who caller) error {
 	return s.Launches.VerifyKey(ctx, launch.Request{OrganizationKey: who.key, Client: who.client})
 }
 
-// begin answers a request that begins a session.
+// begin answers a request that begins a session. It verifies the key first, so that requests
+// with made-up keys take no session.
 func (s *Service) begin(c echo.Context, who caller) error {
 	r := c.Request()
+	if err := s.verify(r.Context(), who); err != nil {
+		return err
+	}
 	client, err := s.reserve(who)
 	if err != nil {
 		return err
 	}
 	defer s.dropUnlessOpen(client)
-	if err := s.verify(r.Context(), who); err != nil {
-		return err
-	}
 	return s.forward(c, r.WithContext(context.WithValue(r.Context(), sessionKey{}, client)))
 }
 

@@ -2,19 +2,25 @@ package mcp_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/api/mcp"
@@ -76,7 +82,7 @@ func serve(t *testing.T, l *launches, change func(*mcp.Options)) string {
 	}
 	change(&options)
 	s := mcp.New(options)
-	e := httpd.New(httpd.Options{Logger: options.Logger})
+	e := httpd.New(httpd.Options{Logger: options.Logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	s.Register(e)
 	server.Config.Handler = e
 	server.Start()
@@ -148,6 +154,69 @@ func TestSession_NumberPerKeyIsBounded(t *testing.T) {
 		t.Errorf("session 101: %v", err)
 	}
 	mustConnect(t, address, "other")
+}
+
+// keyChecks is a cloud that accepts the keys that begin with good.
+type keyChecks struct {
+	launch.License
+	refused atomic.Int64
+}
+
+func (k *keyChecks) VerifyKey(_ context.Context, key session.OrganizationKey) error {
+	if strings.HasPrefix(key.Reveal(), "good") {
+		return nil
+	}
+	k.refused.Add(1)
+	return fault.New(fault.Unauthenticated, "The organization key is not valid.")
+}
+
+// checkedLaunches verifies keys as the worker does, with its limits for wrong keys.
+type checkedLaunches struct {
+	*launches
+	keys *launch.Service
+}
+
+func (l checkedLaunches) VerifyKey(ctx context.Context, r launch.Request) error {
+	return l.keys.VerifyKey(ctx, r)
+}
+
+// TestSession_WrongKeysTakeNoPlace floods the worker with wrong keys from many addresses, whose
+// refusals are delayed.
+func TestSession_WrongKeysTakeNoPlace(t *testing.T) {
+	const addresses, perAddress, limit = 40, 20, 50
+	var l launches
+	keys := &keyChecks{}
+	address := serve(t, &l, func(o *mcp.Options) {
+		o.Launches, o.MaxSessions = checkedLaunches{&l, launch.New(launch.Options{License: keys, Clock: clock.System{}})}, limit
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer cancel()
+	for i := range addresses * perAddress {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				sendWrongKey(ctx, t, address, fmt.Sprintf("192.0.2.%d", i%addresses+1))
+			}
+		})
+	}
+	testenv.Eventually(t, "the refusals are delayed", func() bool { return keys.refused.Load() >= addresses*5+limit })
+	for i := range 10 {
+		mustConnect(t, address, fmt.Sprint("good", i))
+	}
+}
+
+func sendWrongKey(ctx context.Context, t *testing.T, address, client string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	request.Header.Set("X-Forwarded-For", client)
+	answer, err := (&http.Client{Transport: keyTransport("svc_" + rand.Text())}).Do(request)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
 }
 
 func TestSession_LaunchThatOutlivesItsSessionIsEnded(t *testing.T) {

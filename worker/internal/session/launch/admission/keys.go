@@ -19,7 +19,7 @@ import (
 const (
 	maxPending          = 64               // concurrent requests
 	maxPendingPerClient = 4                // concurrent requests, per client
-	maxWaiting          = 512              // callers that wait for a request
+	maxWaiting          = 512              // callers, whose client may make a request, that wait for those of all clients
 	maxWaitingPerClient = 64               // callers that wait for a request, per client
 	maxClients          = 10_000           // clients with a state of their own
 	maxAcceptedKeys     = 10_000           // remembered keys
@@ -96,21 +96,17 @@ func (k *Keys) Do(ctx context.Context, key session.OrganizationKey, address stri
 	return err
 }
 
-// awaitTurn waits until the client may make a request, and then all clients together.
+// awaitTurn waits until the client may make a request, and then all clients together. Callers
+// that wait for their own client take no place of other clients.
 func (k *Keys) awaitTurn(ctx context.Context, c *client) error {
 	if !c.waiting.TryAcquire(1) {
 		return ErrTooManyPending
 	}
 	defer c.waiting.Release(1)
-	if !k.waiting.TryAcquire(1) {
-		return ErrTooManyPending
-	}
-	defer k.waiting.Release(1)
 	limited, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
-	err := c.pending.Acquire(limited, 1)
-	if err == nil {
-		if err = k.pending.Acquire(limited, 1); err == nil {
+	if c.pending.Acquire(limited, 1) == nil {
+		if k.awaitTotal(limited) {
 			return nil
 		}
 		c.pending.Release(1)
@@ -119,6 +115,15 @@ func (k *Keys) awaitTurn(ctx context.Context, c *client) error {
 		return Canceled(ctx.Err())
 	}
 	return ErrTooManyPending
+}
+
+// awaitTotal waits until one more request of all clients is allowed, and reports whether it is.
+func (k *Keys) awaitTotal(ctx context.Context) bool {
+	if !k.waiting.TryAcquire(1) {
+		return false
+	}
+	defer k.waiting.Release(1)
+	return k.pending.Acquire(ctx, 1) == nil
 }
 
 // acquireClient returns the state of a client, which is kept at least until releaseClient.

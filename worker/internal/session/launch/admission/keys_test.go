@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,6 +75,33 @@ func TestDo_RefusesTooManyCallers(t *testing.T) {
 		if refused != tries-each-waiting || canceled != each+waiting {
 			t.Errorf("%d refused, %d canceled", refused, canceled)
 		}
+	})
+}
+
+// TestDo_WaitsOfOtherClientsTakeNoPlace fills the queues of 40 clients.
+func TestDo_WaitsOfOtherClientsTakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, callers = 40, 60
+		k := admission.NewKeys(clock.System{})
+		answer := make(chan struct{})
+		var flood sync.WaitGroup
+		for i := range clients * callers {
+			flood.Go(func() {
+				_ = k.Do(t.Context(), newKey(), fmt.Sprintf("192.0.2.%d", i%clients), func() error {
+					<-answer
+					return fault.New(fault.Unauthenticated, "The key is not valid.")
+				})
+			})
+		}
+		synctest.Wait()
+		other := make(chan error, 1)
+		go func() { other <- k.Do(t.Context(), newKey(), "198.51.100.1", func() error { return nil }) }()
+		synctest.Wait()
+		close(answer)
+		if err := <-other; err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		flood.Wait()
 	})
 }
 
