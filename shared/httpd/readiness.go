@@ -26,7 +26,7 @@ const Draining = "draining"
 const retryReadiness = 2 * time.Second
 
 // Check is one condition of readiness. Every probe asks it: what costs a round
-// trip is remembered, see Cached.
+// trip is remembered, see Cache.
 type Check func(ctx context.Context) []Reason
 
 // Readiness reports whether a program accepts work. It answers GET /readyz.
@@ -111,27 +111,5 @@ func (r *Readiness) Shutdown(delay time.Duration, done <-chan struct{}) {
 	select {
 	case <-timer.C:
 	case <-done:
-	}
-}
-
-// Cached returns a check that runs check at most once per period and shares its
-// result between all callers, so that unauthenticated requests cannot occupy what
-// the check uses. The run is limited by timeout and not canceled with the request
-// that started it.
-func Cached[T any](period, timeout time.Duration, check func(context.Context) T) func(context.Context) T {
-	turn := make(chan struct{}, 1) // held while check runs; other callers wait for its result
-	var checkedAt time.Time
-	var last T
-	return func(ctx context.Context) T {
-		turn <- struct{}{}
-		defer func() { <-turn }()
-		if !checkedAt.IsZero() && time.Since(checkedAt) < period {
-			return last
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		defer cancel()
-		last = check(ctx)
-		checkedAt = time.Now()
-		return last
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,41 +68,6 @@ func TestReadiness_FailsDuringShutdownDelay(t *testing.T) {
 		ready.Shutdown(0, nil)
 		if took := time.Since(began); took > 0 {
 			t.Errorf("without a delay: returned after %v", took)
-		}
-	})
-}
-
-func TestCached_RunsOncePerPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		check := httpd.Cached(time.Second, 2*time.Second, func(ctx context.Context) []httpd.Reason {
-			calls++
-			if calls == 2 { // the second call does not return in time
-				<-ctx.Done()
-				return []httpd.Reason{{"database", "database_unreachable", "No answer."}}
-			}
-			return nil
-		})
-		gone, leave := context.WithCancel(t.Context())
-		leave()
-		for range 5 {
-			if got := check(gone); got != nil {
-				t.Errorf("at first: %v", got)
-			}
-		}
-		time.Sleep(time.Second)
-		var all sync.WaitGroup
-		began := time.Now()
-		for range 5 {
-			all.Go(func() {
-				if got := check(gone); len(got) != 1 {
-					t.Errorf("then: %v", got)
-				}
-			})
-		}
-		all.Wait()
-		if calls != 2 || time.Since(began) != 2*time.Second {
-			t.Errorf("asked %d times, the second took %v", calls, time.Since(began))
 		}
 	})
 }

@@ -99,14 +99,14 @@ const (
 type stateCollector struct {
 	licenses *license.Service
 	pools    map[string]*sqlx.DB
-	read     func(context.Context) databaseState // cached
+	state    *httpd.Cache[databaseState]
 
 	queryErrors                                  *prometheus.CounterVec
 	slots, machines, mailOldest, pool, poolWait  *prometheus.Desc
 	reclaimed, reaperLastSuccess, counterRepairs *prometheus.Desc
 }
 
-// databaseState is what was read from the database; nil where the query failed.
+// databaseState is what was read from the database; nil where the query failed or took too long.
 type databaseState struct {
 	slots, machines license.States
 	mailOldest      *time.Duration
@@ -133,7 +133,7 @@ func newStateCollector(p *services, logger *slog.Logger) *stateCollector {
 		reaperLastSuccess: describe("reaper_last_success_timestamp_seconds", "When the reaper of this replica last succeeded; missing before the first time."),
 		counterRepairs:    describe("audit_counter_repairs_total", "License counters that the audit repaired."),
 	}
-	c.read = httpd.Cached(statePeriod, stateTimeout, func(ctx context.Context) (state databaseState) {
+	c.state = httpd.NewCache(statePeriod, stateTimeout, databaseState{}, func(ctx context.Context) (state databaseState) {
 		query := func(name string, run func() error) {
 			if err := run(); err != nil {
 				c.queryErrors.WithLabelValues(name).Inc()
@@ -172,7 +172,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	state := c.read(context.Background())
+	state := c.state.Get(context.Background())
 	for name, count := range state.slots {
 		gauge(c.slots, float64(count), name)
 	}

@@ -75,7 +75,9 @@ func ServeRegistry(ctx context.Context, config Config, logger *slog.Logger) erro
 	options := httpd.Options{
 		Logger: logger, Name: "svc-cloud registry", Version: program.Version, TrustedProxies: config.TrustedProxies, MaxConnections: config.MaxConnections,
 	}
-	readiness := newReadiness(newDatabaseHealth(pool, logger), logger)
+	database := newDatabaseHealth(pool, logger)
+	defer database.Close()
+	readiness := newReadiness(database, logger)
 	ctx, cancel := servingContext(ctx, readiness, config.ShutdownDelay, func() {})
 	defer cancel()
 	return httpd.Serve(ctx, listener, registry.New(registry.Options{

@@ -89,6 +89,7 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 			err = errors.Join(err, p.closers.Close())
 		}
 	}()
+	p.closers.AddFunc(database.Close)
 	p.audit = &audit.Log{DB: pools.tenants, Clock: clock.System{}, Source: auditSource}
 	if p.outbox, err = openOutbox(config, pools, box, logger); err != nil {
 		return nil, err
@@ -136,7 +137,9 @@ func (p *services) openLicenses(ctx context.Context, logger *slog.Logger) (err e
 	}
 	p.closers.Add(p.licenses.Close)
 	p.profiles.LiveSessions = p.licenses
-	p.metrics.registry.MustRegister(newStateCollector(p, logger))
+	collector := newStateCollector(p, logger)
+	p.closers.AddFunc(collector.state.Close)
+	p.metrics.registry.MustRegister(collector)
 	return nil
 }
 

@@ -22,10 +22,12 @@ const (
 // newReadiness reports whether this worker would accept a launch. The checks only
 // read state: they make no calls and take no measurements.
 func (w *worker) newReadiness(config Config, logger *slog.Logger) *httpd.Readiness {
+	browsers := httpd.NewCache(browserCheckPeriod, browserCheckTimeout, nil, w.browserReasons)
+	w.closers.AddFunc(browsers.Close)
 	return httpd.NewReadiness(logger,
 		func(context.Context) []httpd.Reason { return drainingReasons(w.launches.Draining()) },
 		func(context.Context) []httpd.Reason { return config.isolationReasons(w.launcher.Isolation()) },
-		httpd.Cached(browserCheckPeriod, browserCheckTimeout, w.browserReasons),
+		browsers.Get,
 		func(context.Context) []httpd.Reason { return config.licenseReasons(w.cloud.License()) },
 		func(context.Context) []httpd.Reason { return w.host.reasons(w.launches.Counts()) },
 	)
