@@ -212,16 +212,20 @@ func (e *Error) PublicDetails() []Detail {
 }
 
 // From returns the Error in err's chain, or an Internal error with err as its
-// cause. It returns nil for nil.
+// cause. An Internal error becomes Unavailable if it is caused by too many
+// open files. From returns nil for nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
 	}
 	var e *Error
-	if errors.As(err, &e) {
-		return e
+	if !errors.As(err, &e) {
+		e = Wrap(err, Internal, "Something went wrong on our side.")
 	}
-	return Wrap(err, Internal, "Something went wrong on our side.")
+	if message := shortageMessage(err); message != "" && e.Kind == Internal {
+		return Wrap(err, Unavailable, message)
+	}
+	return e
 }
 
 // RenameFields returns an error like err whose details name other fields. An error without

@@ -3,6 +3,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"testing"
 )
 
@@ -60,6 +62,25 @@ func TestFrom_HidesOtherErrors(t *testing.T) {
 	}
 	if unknown.Message == "" || unknown.Message == cause.Error() {
 		t.Errorf("the public message is %q", unknown.Message)
+	}
+}
+
+func TestFrom_ShortageIsUnavailable(t *testing.T) {
+	for number, message := range map[syscall.Errno]string{
+		syscall.EMFILE: tooManyFiles, syscall.ENFILE: tooManyFiles,
+	} {
+		cause := fmt.Errorf("launch: %w", &fs.PathError{Op: "open", Path: "/secret", Err: number})
+		for _, err := range []error{cause, Wrap(cause, Internal, "The browser did not start."), fmt.Errorf("outer: %w", Wrap(cause, Internal, "No."))} {
+			if got := From(err); got.Kind != Unavailable || got.Message != message || !errors.Is(got, number) {
+				t.Errorf("%v: %v %q", err, got.Kind, got.Message)
+			}
+		}
+		if known := Wrap(cause, Conflict, "Not now."); From(known) != known {
+			t.Errorf("%v: %v", known, From(known))
+		}
+	}
+	if got := From(Wrap(syscall.EACCES, Internal, "No.")); got.Kind != Internal || got.Message != "No." {
+		t.Errorf("another error: %v", got)
 	}
 }
 

@@ -1,18 +1,22 @@
 package httpd
 
 import (
+	"container/list"
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // limitedListener is a listener with a maximum number of open connections;
-// further connections wait in the accept queue. An upgraded connection counts
+// further connections wait in the accept queue. When it is full, connections that
+// have waited for a request for some time are closed. An upgraded connection counts
 // until its handler returns.
 type limitedListener struct {
 	net.Listener
@@ -21,6 +25,33 @@ type limitedListener struct {
 	closeOnce func()
 	refuse    func(refusal []byte, client net.Addr) []byte // see conn.Write
 	warnFull  func()                                       // logs that the limit is reached
+
+	mu   sync.Mutex
+	idle list.List // of *conn that wait for a request, the longest wait first
+}
+
+const (
+	minIdle      = time.Second            // before a full listener closes a connection without a request
+	idleInterval = 100 * time.Millisecond // between two searches for such a connection
+)
+
+// boundConnections returns the limit of connections, at most half of the limit of open files:
+// the other half is for everything else. 0 is no limit. The Go runtime has raised the soft
+// limit to the hard one.
+func boundConnections(limit int, logger *slog.Logger) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return limit
+	}
+	bound := int(min(files.Cur/2, math.MaxInt32))
+	switch {
+	case limit == 0 && bound == math.MaxInt32, limit > 0 && limit <= bound:
+		return limit
+	case limit > 0:
+		logger.Warn("the limit of open files is too low for the limit of connections: raise it (ulimit -Hn, LimitNOFILE, --ulimit nofile)",
+			"files", files.Cur, "connections", limit, "bound", bound)
+	}
+	return bound
 }
 
 // warnInterval is the minimum time between two warnings about the limit.
@@ -46,15 +77,8 @@ func newLimitedListener(ln net.Listener, limit int, logger *slog.Logger, refuse 
 func (l *limitedListener) Accept() (net.Conn, error) {
 	release := func() {}
 	if l.slots != nil {
-		select {
-		case l.slots <- struct{}{}:
-		default:
-			l.warnFull()
-			select {
-			case l.slots <- struct{}{}:
-			case <-l.closing:
-				return nil, net.ErrClosed
-			}
+		if !l.acquireSlot() {
+			return nil, net.ErrClosed
 		}
 		release = sync.OnceFunc(func() { <-l.slots })
 	}
@@ -64,6 +88,63 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	return &conn{Conn: accepted, release: release, refuse: l.refuse}, nil
+}
+
+// acquireSlot waits for a free slot. It returns false when the listener is closed.
+func (l *limitedListener) acquireSlot() bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	default:
+		l.warnFull()
+	}
+	search := time.NewTicker(idleInterval)
+	defer search.Stop()
+	for {
+		select {
+		case l.slots <- struct{}{}:
+			return true
+		case <-l.closing:
+			return false
+		case <-search.C:
+			l.closeIdle()
+		}
+	}
+}
+
+// closeIdle closes the connections that have waited for a request for at least minIdle.
+func (l *limitedListener) closeIdle() {
+	limit := time.Now().Add(-minIdle)
+	var waiting []*conn
+	l.mu.Lock()
+	for e := l.idle.Front(); e != nil && !e.Value.(*conn).idleSince.After(limit); e = e.Next() {
+		waiting = append(waiting, e.Value.(*conn))
+	}
+	l.mu.Unlock()
+	for _, c := range waiting {
+		_ = c.Close()
+	}
+}
+
+// trackState records which connections wait for a request.
+func (l *limitedListener) trackState(accepted net.Conn, state http.ConnState) {
+	c, ok := accepted.(*conn)
+	if !ok {
+		return
+	}
+	if state == http.StateIdle {
+		c.answering.Store(false)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.idle != nil {
+		l.idle.Remove(c.idle)
+		c.idle = nil
+	}
+	if state == http.StateNew || state == http.StateIdle {
+		c.idleSince = time.Now()
+		c.idle = l.idle.PushBack(c)
+	}
 }
 
 // Close implements net.Listener.
@@ -79,6 +160,9 @@ type conn struct {
 	refuse    func(refusal []byte, client net.Addr) []byte
 	answering atomic.Bool // from the start of the handler until the response is sent
 	hijacked  atomic.Bool
+
+	idle      *list.Element // of limitedListener.idle; nil while a request is read or answered
+	idleSince time.Time
 }
 
 // Close implements net.Conn.
@@ -123,13 +207,6 @@ type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
-}
-
-// markIdle marks a connection that waits for its next request.
-func markIdle(c net.Conn, state http.ConnState) {
-	if counted, ok := c.(*conn); ok && state == http.StateIdle {
-		counted.answering.Store(false)
-	}
 }
 
 // trackHandlers marks connections while a handler runs, and frees the slots of

@@ -86,6 +86,30 @@ func TestServe_MalformedRequestGetsEnvelope(t *testing.T) {
 	}
 }
 
+// TestServe_ClosesIdleConnectionsWhenFull fills a server with connections without a request, of
+// which some have had an answer. They would stay open for minutes.
+func TestServe_ClosesIdleConnectionsWhenFull(t *testing.T) {
+	e, book := newServer(t, httpd.Options{})
+	e.GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	address, _ := serve(t, e, httpd.Options{MaxConnections: 2, Logger: book.logger()})
+	for _, request := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "", ""} {
+		idle, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer idle.Close()
+		if _, err := io.WriteString(idle, request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := http.Client{Timeout: 8 * time.Second}
+	answer, err := client.Get("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+}
+
 // A handler may send what looks like the refusal of net/http.
 func TestServe_DoesNotReplaceHandlerResponses(t *testing.T) {
 	const text = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"

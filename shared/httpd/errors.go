@@ -98,8 +98,8 @@ func encodeFailure(f *fault.Error, all []fault.Detail) []byte {
 
 // classify returns the fault in err, or converts err to one.
 func classify(err error) *fault.Error {
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return f
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return fault.From(err)
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.Oversized(err, tooLarge.Limit)

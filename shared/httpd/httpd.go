@@ -66,7 +66,7 @@ type Options struct {
 
 	// MaxConnections limits the number of open connections; further connections
 	// wait in the accept queue. An upgraded connection counts until its handler
-	// returns. 0 means no limit.
+	// returns. 0 means no limit. At most half of the limit of open files is used.
 	MaxConnections int
 
 	// DrainTimeout is how long Serve waits for running requests when it stops; 0

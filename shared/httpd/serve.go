@@ -26,7 +26,8 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options O
 	o := options.withDefaults()
 	logger := o.Logger
 	refuse := malformedResponder{logger: logger, document: o.Document, maxHeader: o.MaxHeaderBytes}.replaceRefusal
-	ln = newLimitedListener(ln, o.MaxConnections, logger, refuse)
+	limited := newLimitedListener(ln, boundConnections(o.MaxConnections, logger), logger, refuse)
+	ln = limited
 	server := &http.Server{
 		Handler:           trackHandlers(handler),
 		ReadHeaderTimeout: min(readHeaderTimeout, o.ReadTimeout),
@@ -34,7 +35,7 @@ func Serve(ctx context.Context, ln net.Listener, handler http.Handler, options O
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		ConnContext:       withConn,
-		ConnState:         markIdle,
+		ConnState:         limited.trackState,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}

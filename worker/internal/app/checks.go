@@ -16,6 +16,10 @@ import (
 // egress, the sockets into its sandbox, its files and pipes, and its clients.
 const descriptorsPerSession = proxy.MaxDescriptors + 200
 
+// descriptorsPerLaunch is the most file descriptors that one launch uses until its browser is
+// ready: the sockets into its sandbox, its files and pipes.
+const descriptorsPerLaunch = sandbox.MaxConnections + 64
+
 // maxOpenFiles returns the hard limit of open files. The Go runtime raises the
 // soft limit to it.
 func maxOpenFiles() uint64 {

@@ -93,6 +93,13 @@ func reSigned(t *testing.T, service string) (server *httptest.Server, file strin
 func runWorker(t *testing.T, output io.Writer, args []string, environment ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], args...)
+	startWorker(t, output, command, environment...)
+	return command
+}
+
+// startWorker starts a command of the worker with only this environment, until the test ends.
+func startWorker(t *testing.T, output io.Writer, command *exec.Cmd, environment ...string) {
+	t.Helper()
 	command.Env = append([]string{workerVariable + "=1", "PATH=" + os.Getenv("PATH"), "SVC_KEY=" + cloudtest.Key, "DATA_DIR=" + testenv.PublicTempDir(t)}, environment...)
 	command.Stdout, command.Stderr = output, output
 	if err := command.Start(); err != nil {
@@ -102,7 +109,6 @@ func runWorker(t *testing.T, output io.Writer, args []string, environment ...str
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 	})
-	return command
 }
 
 // TestServe_BehindCompanyProxy runs workers whose cloud is behind a proxy that re-signs TLS.

@@ -28,7 +28,7 @@ func openHost(config Config, dir string, options fleet.Options) (*host, error) {
 	memory, cpu := pair(config.MaxUsage)
 	return &host{Sampler: sampler, facts: facts, Admission: fleet.Admission{
 		MaxSessions: config.MaxSessions, MaxMemoryPercent: memory, MaxCPUPercent: cpu,
-		MinFreeDisk: minFreeDisk, Last: sampler.Last,
+		MinFreeDisk: minFreeDisk, MinDescriptors: descriptorsPerLaunch, Last: sampler.Last,
 	}}, nil
 }
 

@@ -216,7 +216,7 @@ func (s *Sandbox) request(ctx context.Context, o setupRequest) (response, error)
 	case a.Error != "":
 		return a, fmt.Errorf("sandbox: %w", a.err())
 	case len(files) != s.pieces.descriptorCount():
-		return a, fmt.Errorf("sandbox: received %d descriptors", len(files))
+		return a, fmt.Errorf("sandbox: received %d descriptors: %w", len(files), syscall.EMFILE) // the kernel drops those above the limit
 	}
 	if s.pieces.Namespaces {
 		s.root, files = files[0], files[1:]

@@ -18,12 +18,13 @@ type Admission struct {
 	MaxMemoryPercent float64
 	MaxCPUPercent    float64 // of Sample.CPUAverage, so that bursts are ignored
 	MinFreeDisk      int64   // bytes
+	MinDescriptors   int64   // free ones, for each launch
 	Last             func() Sample
 }
 
 // ReachedLimit is a limit that is reached.
 type ReachedLimit struct {
-	Reason  string // max_sessions, memory, cpu or disk
+	Reason  string // max_sessions, memory, cpu, disk or descriptors
 	Message string // shown to users
 
 	field, detail  string
@@ -32,7 +33,7 @@ type ReachedLimit struct {
 
 // Admit returns nil if another browser may start. Otherwise it returns a
 // *fault.Error of kind Unavailable with a detail for each reached limit:
-// maxSessions, memory, cpu or disk. It reserves nothing: the caller must count
+// maxSessions, memory, cpu, disk or descriptors. It reserves nothing: the caller must count
 // the launch before the next call.
 func (a Admission) Admit(running, launching int) error {
 	limits := a.ReachedLimits(running, launching)
@@ -77,6 +78,12 @@ func (a Admission) ReachedLimits(running, launching int) []ReachedLimit {
 		found = append(found, ReachedLimit{
 			"disk", "This worker has too little free disk space.", "disk",
 			fmt.Sprintf("%d bytes are free", free), free, a.MinFreeDisk,
+		})
+	}
+	if free, needed := sample.FreeDescriptors, int64(launching+1)*a.MinDescriptors; a.MinDescriptors > 0 && free < needed {
+		found = append(found, ReachedLimit{
+			"descriptors", "This worker has too few free file descriptors. Raise the limit of open files (ulimit -Hn, LimitNOFILE).", "descriptors",
+			fmt.Sprintf("%d file descriptors are free", free), free, needed,
 		})
 	}
 	return found

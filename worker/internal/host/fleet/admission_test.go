@@ -31,6 +31,11 @@ func TestAdmission_NamesEveryReachedLimit(t *testing.T) {
 		"memory":             {Admission{MaxMemoryPercent: 90}, strained, 0, 0, "memory", "This worker has too little free memory (MAX_USAGE_PERCENT 90).", []fault.Detail{memoryFault}},
 		"cpu":                {Admission{MaxCPUPercent: 80}, strained, 0, 0, "cpu", "This worker's processors are too busy (MAX_USAGE_PERCENT 80).", []fault.Detail{cpuFault}},
 		"disk":               {Admission{MinFreeDisk: 1000}, strained, 0, 0, "disk", "This worker has too little free disk space.", []fault.Detail{diskFault}},
+		"descriptors free":   {Admission{MinDescriptors: 50}, Sample{FreeDescriptors: 100}, 9, 1, "", "", nil},
+		"descriptors": {Admission{MinDescriptors: 50}, Sample{FreeDescriptors: 100}, 0, 2, "descriptors",
+			"This worker has too few free file descriptors. Raise the limit of open files (ulimit -Hn, LimitNOFILE).", []fault.Detail{
+				{Field: "descriptors", Code: fault.Custom, Message: "100 file descriptors are free", Constraint: map[string]any{"current": int64(100), "limit": int64(150)}},
+			}},
 		"all at once": {limits, strained, 4, 0, "max_sessions", "This worker is at its limit of 4 sessions (MAX_SESSIONS).",
 			[]fault.Detail{full, memoryFault, cpuFault, diskFault}},
 	} {

@@ -28,6 +28,7 @@ type Sample struct {
 	MemoryLimitBytes int64
 	Load1            float32
 	DiskFreeBytes    int64    // available to this worker on the file system of Options.Disk
+	FreeDescriptors  int64    // that this process can still open
 	PressureCPU      *float64 // percent of the last ten seconds in which a task waited for a processor; nil if unknown
 	PressureMemory   *float64 // the same for memory
 }
@@ -63,6 +64,7 @@ func start(root fs.FS, options Options) (*Sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sample the machine: %w", err)
 	}
+	first.FreeDescriptors = freeDescriptors()
 	s.last.Store(&first)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -88,14 +90,17 @@ func (s *Sampler) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		sample, err := s.read(s.Last())
+		last := s.Last()
+		sample, err := s.read(last)
 		if failing := err != nil; failing != s.failing {
 			s.failing = failing
 			s.options.Logger.WarnContext(ctx, "sampling of this machine changed state", "failing", failing, "error", err)
 		}
-		if err == nil {
-			s.last.Store(&sample)
+		if err != nil { // also without free descriptors
+			sample = last
 		}
+		sample.FreeDescriptors = freeDescriptors()
+		s.last.Store(&sample)
 	}
 }
 
