@@ -212,8 +212,8 @@ func (e *Error) PublicDetails() []Detail {
 }
 
 // From returns the Error in err's chain, or an Internal error with err as its
-// cause. An Internal error becomes Unavailable if it is caused by too many
-// open files. From returns nil for nil.
+// cause. An Internal error becomes Unavailable if it is caused by a full disk or by
+// too many open files. From returns nil for nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

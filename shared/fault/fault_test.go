@@ -67,7 +67,7 @@ func TestFrom_HidesOtherErrors(t *testing.T) {
 
 func TestFrom_ShortageIsUnavailable(t *testing.T) {
 	for number, message := range map[syscall.Errno]string{
-		syscall.EMFILE: tooManyFiles, syscall.ENFILE: tooManyFiles,
+		syscall.EMFILE: tooManyFiles, syscall.ENFILE: tooManyFiles, syscall.ENOSPC: diskFull, syscall.EDQUOT: diskFull,
 	} {
 		cause := fmt.Errorf("launch: %w", &fs.PathError{Op: "open", Path: "/secret", Err: number})
 		for _, err := range []error{cause, Wrap(cause, Internal, "The browser did not start."), fmt.Errorf("outer: %w", Wrap(cause, Internal, "No."))} {

@@ -2,12 +2,14 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,4 +129,46 @@ func TestServe_FewDescriptors(t *testing.T) {
 		r.end(t, id)
 	}
 	r.awaitReady(t)
+}
+
+// TestServe_FullDisk runs a worker on a disk without inodes: free space is no limit there.
+func TestServe_FullDisk(t *testing.T) {
+	r := startLimited(t, `mount --make-rprivate / && mount -t tmpfs -o size=1g,nr_inodes=2000,mode=755 tmpfs "$1"`)
+	id, status, text := r.launch(t)
+	if id == "" {
+		t.Fatalf("launch on an empty disk: %d %s", status, text)
+	}
+	r.end(t, id)
+	files, err := fillInodes(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, status, text := r.launch(t); status != http.StatusServiceUnavailable || !strings.Contains(text, "disk of this machine is full") {
+		t.Errorf("launch on a full disk: %d %s", status, text)
+	}
+	for _, name := range files {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if id, status, text = r.launch(t); id == "" {
+		t.Fatalf("launch on an empty disk: %d %s", status, text)
+	}
+	r.end(t, id)
+}
+
+// fillInodes creates empty files until the disk has no more inodes.
+func fillInodes(dir string) (files []string, err error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf("fill-%d", len(files)))
+		file, err := os.Create(name)
+		if errors.Is(err, syscall.ENOSPC) {
+			return files, nil
+		}
+		if err != nil {
+			return files, err
+		}
+		_ = file.Close()
+		files = append(files, name)
+	}
 }
