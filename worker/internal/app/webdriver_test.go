@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -461,5 +462,23 @@ func TestWebDriver_NoDriverTakesNoSlot(t *testing.T) {
 	assertError(t, "the package of chromedriver", status, text, 500, "session not created", "apt-get install chromium-driver")
 	if requests := fake.CallCount(cloudtest.Authorize); requests != 0 {
 		t.Errorf("the cloud was asked %d times", requests)
+	}
+}
+
+// TestWebDriver_HidesDriverID: chromedriver's id of the session has 32 hexadecimal digits.
+func TestWebDriver_HidesDriverID(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t))
+	d := r.drive(t, map[string]any{"goog:loggingPrefs": map[string]any{"driver": "ALL"}})
+	d.do(t, "POST", "/url", map[string]any{"url": "about:blank"})
+	own, _ := d.capabilities["svc:session"].(map[string]any)
+	id := fmt.Sprint(own["sessionId"])
+	driverID := regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+	for _, command := range []struct{ method, path, body string }{
+		{"POST", "/se/log", `{"type":"driver"}`}, {"POST", "/log", `{"type":"driver"}`}, {"GET", "/unknown", ""},
+	} {
+		status, text := d.try(t, command.method, command.path, command.body)
+		if found := driverID.Find(text); found != nil || !strings.Contains(string(text), id) {
+			t.Errorf("%s %s: %d, chromedriver's id %q, the session's id is missing: %v\n%.2000s", command.method, command.path, status, found, !strings.Contains(string(text), id), text)
+		}
 	}
 }

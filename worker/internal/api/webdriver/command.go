@@ -73,7 +73,8 @@ func (s *Service) quit(c echo.Context, d *driverSession) error {
 	return writeValue(c, nil)
 }
 
-// forward sends a command to chromedriver and returns its answer.
+// forward sends a command to chromedriver and returns its answer, with the id of the launched
+// session instead of chromedriver's own, which its errors and its log contain.
 func (s *Service) forward(c echo.Context, d *driverSession, path, raw string) error {
 	r := c.Request()
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, maxCommand)) // chromedriver does not read chunks
@@ -92,7 +93,7 @@ func (s *Service) forward(c echo.Context, d *driverSession, path, raw string) er
 		}
 	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return c.Stream(response.StatusCode, response.Header.Get(echo.HeaderContentType), answer)
+	return c.Stream(response.StatusCode, response.Header.Get(echo.HeaderContentType), newReplacingReader(answer, d.driverID, d.launched.ID.String()))
 }
 
 // windowClosed ends the browser if the last window was closed, which ends the session.
