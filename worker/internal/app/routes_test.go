@@ -86,8 +86,9 @@ func TestBrowserRoutes_Credentials(t *testing.T) {
 		var headers []string
 		upgrade := http.Header{}
 		if credential.header != "" {
-			headers = []string{credential.header, credential.value}
+			headers = []string{credential.header, credential.value, "Sec-Fetch-Site", "same-origin"}
 			upgrade.Set(credential.header, credential.value)
+			upgrade.Set("Sec-Fetch-Site", "same-origin")
 		}
 		for _, route := range []struct {
 			method, path, body string

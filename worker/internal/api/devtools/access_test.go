@@ -63,6 +63,7 @@ func TestViewTicket_DoesNotOutliveCallerToken(t *testing.T) {
 	}
 	ask := func(headers ...string) workerapi.ViewTicket {
 		t.Helper()
+		headers = append(headers, "Sec-Fetch-Site", "same-origin")
 		return decodeAnswer[workerapi.ViewTicketResponse](t, do(t, "POST", w.path("/view-ticket"), headers...)).Data
 	}
 	cookie := func(token string) []string {

@@ -124,7 +124,7 @@ func TestConsoleSession_ChangesRequireOwnOrigin(t *testing.T) {
 		header, value string
 		want          int
 	}{
-		{"Origin", "https://edge.example", 200}, {"Sec-Fetch-Site", "same-origin", 200}, {"Origin", "", 200},
+		{"Origin", "https://edge.example", 200}, {"Sec-Fetch-Site", "same-origin", 200}, {"Origin", "", 401},
 		{"Origin", "https://evil.example", 401}, {"Origin", "http://edge.example", 401}, {"Origin", "https://edge.example:8443", 401}, {"Origin", "null", 401},
 		{"Sec-Fetch-Site", "cross-site", 401}, {"Sec-Fetch-Site", "same-site", 401},
 	} {

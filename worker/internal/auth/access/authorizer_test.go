@@ -34,11 +34,12 @@ var (
 	tlink = statuses{404, 404, 404, 303, 200, 200} // ?t=
 )
 
-// expect requests a route of each kind, with new tokens in place of {ct} and {t}.
+// expect requests a route of each kind from a page of the worker, with new tokens in place of
+// {ct} and {t}.
 func (h *fixture) expect(t *testing.T, headers []string, query string, want statuses) {
 	t.Helper()
 	for path, want := range want.byPath() {
-		var filled []string
+		filled := []string{"Sec-Fetch-Site", "same-origin"}
 		for _, header := range headers {
 			filled = append(filled, h.fillTokens(t, header))
 		}
@@ -233,7 +234,8 @@ func TestAuthorizer_PassesCredentialToHandler(t *testing.T) {
 		"worker key, too":   {[]string{"X-API-Key", workerKey, "Cookie", viewCookie}, "", "control "},
 		"both in the query": {nil, "?t=" + view + "&ct=" + control, "control " + control},
 	} {
-		if got := do(t, "GET", h.urlOf(launch, "/stream")+test.query, test.headers...); got.body != "GET "+launch+" "+test.want {
+		headers := append(test.headers, "Sec-Fetch-Site", "same-origin")
+		if got := do(t, "GET", h.urlOf(launch, "/stream")+test.query, headers...); got.body != "GET "+launch+" "+test.want {
 			t.Errorf("%s: %s", name, got.body)
 		}
 	}

@@ -110,7 +110,7 @@ func TestPage_CrossSiteLinkIsRefreshedToCleanURL(t *testing.T) {
 func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 	for public, origins := range map[string]map[string]bool{
 		"http://worker.example:38923": {
-			"http://worker.example:38923": true, "http://WORKER.example:38923": true, "": true,
+			"http://worker.example:38923": true, "http://WORKER.example:38923": true, "": false,
 			"https://worker.example:38923": false, "http://worker.example": false, "http://worker.example:3000": false,
 			"http://evil.example": false, "null": false, "http://worker.example:38923.evil.example": false, "http://[": false,
 		},
@@ -133,7 +133,7 @@ func TestCookies_CountOnlyForOwnOrigin(t *testing.T) {
 				{"GET", "/asset", cookies, 0}, {"GET", "/view", viewCookie, 0}, {"GET", "/act", cookies, 404},
 			} {
 				want := 200
-				if (!ours || origin == "" && request.path == "/act") && request.refusal != 0 {
+				if !ours && request.refusal != 0 {
 					want = request.refusal
 				}
 				if got := do(t, request.method, h.urlOf(launch, request.path), "Cookie", request.cookies, "Origin", origin); got.status != want {
@@ -176,9 +176,11 @@ func TestCookies_GetWithSideEffectsRequiresOwnOrigin(t *testing.T) {
 			t.Errorf("a GET without side effects by a page of %q: got %d, want 200", site, got.status)
 		}
 	}
-	for _, site := range []string{"same-site", "cross-site"} {
-		if got := do(t, "POST", h.urlOf(launch, "/change"), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != 404 {
-			t.Errorf("a POST by a page of %q: got %d, want 404", site, got.status)
+	for site, want := range map[string]int{"same-origin": 200, "none": 404, "same-site": 404, "cross-site": 404, "": 404} {
+		for _, request := range [][2]string{{"POST", "/change"}, {"PUT", "/many"}, {"GET", "/socket"}} {
+			if got := do(t, request[0], h.urlOf(launch, request[1]), "Cookie", cookie, "Sec-Fetch-Site", site); got.status != want {
+				t.Errorf("%s %s by a page of %q: got %d, want %d", request[0], request[1], site, got.status, want)
+			}
 		}
 	}
 }

@@ -120,7 +120,7 @@ type fuzzCredentials struct {
 // have reports whether the token may be in the cookie or in the query.
 func (c fuzzCredentials) have(cookie, query, token string) bool {
 	socket := c.kind == access.Socket || c.kind == access.Stream
-	trusted := !socket || c.origin == "" || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
+	trusted := !socket || strings.HasPrefix(strings.ToLower(c.origin), "https://edge.example")
 	return trusted && strings.Contains(c.cookies, cookie+launchInCookies+"=") && strings.Contains(c.cookies, token) ||
 		slices.Contains(c.query[query], token)
 }

@@ -131,10 +131,10 @@ func withoutTokens(u *url.URL, kind Kind) string {
 
 // trustsCookies reports whether cookies count. Browsers also send cookies with
 // requests of pages of other origins, including upgrades. Requests that change
-// nothing are safe, because those pages cannot read the answer. For other requests
-// browsers send the Origin header, except for GET, which must therefore prove that
-// it comes from this origin: a cookie is sent to all ports of a host, regardless of
-// its SameSite attribute.
+// nothing are safe, because those pages cannot read the answer. Other requests must
+// prove that they come from this origin: a cookie is sent to all ports of a host,
+// regardless of its SameSite attribute. Browsers send the Origin header with them,
+// and Sec-Fetch-Site with a GET. Programs send their credential in a header.
 func (a Address) trustsCookies(r *http.Request, route Route) bool {
 	safe := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if safe && !route.Kind.isSocket() && !route.Changes {
@@ -144,10 +144,10 @@ func (a Address) trustsCookies(r *http.Request, route Route) bool {
 		return a.IsOrigin(origin)
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
-	case "same-origin", "none": // none: the user typed the address
+	case "same-origin":
 		return true
-	case "":
-		return !safe || route.Kind.isSocket()
+	case "none": // the user typed the address
+		return safe && !route.Kind.isSocket()
 	}
 	return false
 }

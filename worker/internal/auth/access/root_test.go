@@ -153,7 +153,7 @@ func TestRoot_UpgradeOfPageConnects(t *testing.T) {
 		page + "?ct=" + token:            {nil, 200},
 		page + "/?ct=" + token:           {nil, 200},
 		page + "/":                       {[]string{"X-Svc-Token", token}, 200},
-		page:                             {cookie, 200},
+		page:                             {cookie, 404},
 		page + "/?a=1":                   {append(cookie, "Origin", "https://evil.example"), 404},
 		page + "/?a=2":                   {append(cookie, "Origin", "http://worker.example:38923"), 200},
 		page + "/?a=3":                   {nil, 404},
