@@ -1668,7 +1668,7 @@ export interface paths {
          *     - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
          *       a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
          *       without an organization key is ready, for launches over `/launch` only.
-         *     - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+         *     - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu`, `disk` or `descriptors`).
          *
          *     The check uses known state only; it sends no request and takes no measurement.
          */
@@ -4514,7 +4514,7 @@ export interface components {
          *     returns all reasons.
          * @enum {string|null}
          */
-        UnavailableReason: "draining" | "isolation" | "no_browser" | "cloud_unreachable" | "key_refused" | "no_key" | "cloud_incompatible" | "max_sessions" | "memory" | "cpu" | "disk" | null;
+        UnavailableReason: "draining" | "isolation" | "no_browser" | "cloud_unreachable" | "key_refused" | "no_key" | "cloud_incompatible" | "max_sessions" | "memory" | "cpu" | "disk" | "descriptors" | null;
         /** @description The same text for an unknown browser and for a wrong token. */
         UnknownBrowser: string;
         /**

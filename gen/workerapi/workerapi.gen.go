@@ -640,6 +640,7 @@ const (
 	UnavailableReasonCloudIncompatible UnavailableReason = "cloud_incompatible"
 	UnavailableReasonCloudUnreachable  UnavailableReason = "cloud_unreachable"
 	UnavailableReasonCpu               UnavailableReason = "cpu"
+	UnavailableReasonDescriptors       UnavailableReason = "descriptors"
 	UnavailableReasonDisk              UnavailableReason = "disk"
 	UnavailableReasonDraining          UnavailableReason = "draining"
 	UnavailableReasonIsolation         UnavailableReason = "isolation"
@@ -659,6 +660,8 @@ func (e UnavailableReason) Valid() bool {
 	case UnavailableReasonCloudUnreachable:
 		return true
 	case UnavailableReasonCpu:
+		return true
+	case UnavailableReasonDescriptors:
 		return true
 	case UnavailableReasonDisk:
 		return true
@@ -3986,7 +3989,7 @@ type ClientInterface interface {
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
-	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu`, `disk` or `descriptors`).
 	//
 	// The check uses known state only; it sends no request and takes no measurement.
 	//
@@ -4381,7 +4384,7 @@ func (c *Client) ListBrowserVersions(ctx context.Context, reqEditors ...RequestE
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 //     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.
-//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu`, `disk` or `descriptors`).
 //
 // The check uses known state only; it sends no request and takes no measurement.
 //
@@ -5788,7 +5791,7 @@ type ClientWithResponsesInterface interface {
 	// - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 	//   a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 	//   without an organization key is ready, for launches over `/launch` only.
-	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+	// - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu`, `disk` or `descriptors`).
 	//
 	// The check uses known state only; it sends no request and takes no measurement.
 	//
@@ -7813,7 +7816,7 @@ func (c *ClientWithResponses) ListBrowserVersionsWithResponse(ctx context.Contex
 //   - `license`: the last result from the cloud, which the worker contacts with every heartbeat and more often after
 //     a failure: `cloud_unreachable`, `key_refused`, `no_key` or `cloud_incompatible`. With `SVC_KEY=none` a worker
 //     without an organization key is ready, for launches over `/launch` only.
-//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu` or `disk`).
+//   - `capacity`: the worker is full (`max_sessions`, `memory`, `cpu`, `disk` or `descriptors`).
 //
 // The check uses known state only; it sends no request and takes no measurement.
 //
