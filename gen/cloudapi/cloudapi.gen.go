@@ -989,7 +989,7 @@ type AccessToken struct {
 	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.OptionalTimestamp `json:"lastUsedAt"`
 
 	// Name The name of the token, such as the program that uses it. Names need not be unique.
 	//
@@ -1020,7 +1020,7 @@ type AccessTokenListResponse struct {
 	Data AccessTokenList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // AccessTokenName The name of the token, such as the program that uses it. Names need not be unique.
@@ -1064,7 +1064,7 @@ type AddOnListResponse struct {
 	Data AddOnList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // AddOnOffer An add-on that the plan offers, and the quantity that the subscription has.
@@ -1114,7 +1114,7 @@ type AddProfileDataVersionRequest struct {
 	MachineId externalRef0.MachineId `json:"machineId"`
 
 	// PreviousVersionId An identifier, or null if there is none.
-	PreviousVersionId *UuidOrNull `json:"previousVersionId"`
+	PreviousVersionId *OptionalUuid `json:"previousVersionId"`
 
 	// SentBytes The size of what was added to the store, in bytes.
 	SentBytes int64 `json:"sentBytes"`
@@ -1136,12 +1136,12 @@ type ApiKey struct {
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
 	// CreatedBy An identifier, or null if there is none.
-	CreatedBy *UuidOrNull `json:"createdBy"`
+	CreatedBy *OptionalUuid `json:"createdBy"`
 
 	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt"`
+	ExpiresAt *externalRef0.OptionalTimestamp `json:"expiresAt"`
 
 	// Id An identifier.
 	//
@@ -1154,7 +1154,7 @@ type ApiKey struct {
 	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.OptionalTimestamp `json:"lastUsedAt"`
 
 	// Name The name of the key, such as its purpose.
 	//
@@ -1180,7 +1180,7 @@ type ApiKeyListResponse struct {
 	Data ApiKeyList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ApiKeyName The name of the key, such as its purpose.
@@ -1194,7 +1194,7 @@ type ApiKeyResponse struct {
 	Data ApiKey `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ApiKeySortField The sort fields of organization keys.
@@ -1214,7 +1214,7 @@ type AuditActor struct {
 	Email *string `json:"email"`
 
 	// Id An identifier, or null if there is none.
-	Id *UuidOrNull `json:"id"`
+	Id *OptionalUuid `json:"id"`
 
 	// Type `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
 	// itself.
@@ -1280,7 +1280,7 @@ type AuditEventListResponse struct {
 	Data AuditEventList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // AuditEventSortField The sort fields of audit events.
@@ -1310,13 +1310,13 @@ type AuthOptionsResponse struct {
 	Data AuthOptions `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // AuthSession Get the signed-in user.
 type AuthSession struct {
 	// ActiveOrganizationId An identifier, or null if there is none.
-	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
+	ActiveOrganizationId *OptionalUuid `json:"activeOrganizationId"`
 
 	// ExpiresAt A time in UTC, RFC 3339.
 	//
@@ -1333,7 +1333,7 @@ type AuthSessionResponse struct {
 	Data AuthSession `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Authorization The verdict. Read `allowed`, not only the HTTP status.
@@ -1422,7 +1422,7 @@ type AuthorizeResponse struct {
 	Data Authorization `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BillingPortal The link to the billing portal.
@@ -1446,7 +1446,7 @@ type BillingPortalResponse struct {
 	Data BillingPortal `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BuildArch The processor architecture of a build.
@@ -1542,7 +1542,7 @@ type CheckoutResponse struct {
 	Data Checkout `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ChromiumRelease One browser build.
@@ -1596,7 +1596,7 @@ type ChromiumReleaseListResponse struct {
 	Data ChromiumReleaseList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // CloudHealth The health of the service.
@@ -1619,7 +1619,7 @@ type CloudHealthResponse struct {
 	Data CloudHealth `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // CloudHealthStatus The health status.
@@ -1663,7 +1663,7 @@ type ConnectGuideResponse struct {
 	Data ConnectGuide `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ContactMessage The receipt for a message.
@@ -1685,7 +1685,7 @@ type ContactMessageResponse struct {
 	Data ContactMessage `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // CreateAccessTokenRequest A new access token.
@@ -1709,7 +1709,7 @@ type CreateApiKeyRequest struct {
 	// ExpiresAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	ExpiresAt *externalRef0.TimestampOrNull `json:"expiresAt,omitempty"`
+	ExpiresAt *externalRef0.OptionalTimestamp `json:"expiresAt,omitempty"`
 
 	// Name The name of the key, such as its purpose.
 	//
@@ -1806,7 +1806,7 @@ type CreateProfileRequest struct {
 	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.FlagOrNull `json:"hasTouch,omitempty"`
+	HasTouch *externalRef0.OptionalFlag `json:"hasTouch,omitempty"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
 	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
@@ -1819,12 +1819,12 @@ type CreateProfileRequest struct {
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
+	IgnoreHTTPSErrors *externalRef0.OptionalFlag `json:"ignoreHTTPSErrors,omitempty"`
 
 	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.FlagOrNull `json:"isMobile,omitempty"`
+	IsMobile *externalRef0.OptionalFlag `json:"isMobile,omitempty"`
 
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -1858,7 +1858,7 @@ type CreateProfileRequest struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *externalRef0.NetworkRulesOrNull `json:"network,omitempty"`
+	Network *externalRef0.StoredNetworkRules `json:"network,omitempty"`
 
 	// Notes Free text.
 	Notes *string `json:"notes,omitempty"`
@@ -1912,7 +1912,7 @@ type CreateProfileRequest struct {
 	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.SizeOrNull `json:"screen,omitempty"`
+	Screen *externalRef0.ScreenSize `json:"screen,omitempty"`
 
 	// StartUrls URLs to open at launch, each in its own tab. Omit the list for one blank tab.
 	StartUrls *externalRef0.NonEmptyStartUrls `json:"startUrls,omitempty"`
@@ -1935,7 +1935,7 @@ type CreateProfileRequest struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.SizeOrNull `json:"viewport,omitempty"`
+	Viewport *externalRef0.ScreenSize `json:"viewport,omitempty"`
 
 	// WindowsVersion The Windows release, if `os` is windows.
 	//
@@ -1987,7 +1987,7 @@ type CreatedAccessTokenResponse struct {
 	Data CreatedAccessToken `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // CreatedApiKey A new key.
@@ -2013,7 +2013,7 @@ type CreatedApiKeyResponse struct {
 	Data CreatedApiKey `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // DashboardSession A signed-in session of a user.
@@ -2067,7 +2067,7 @@ type DashboardSessionListResponse struct {
 	Data DashboardSessionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // DashboardSessionSortField The sort fields of dashboard sessions.
@@ -2085,7 +2085,7 @@ type DeletedProfileDataResponse struct {
 	Data DeletedProfileData `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // DuplicateMachine A machine id that more than one running worker uses. Give each worker its own machine id.
@@ -2126,7 +2126,7 @@ type EmptyResponse struct {
 	Data Empty `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // EndSessionRequest The end of a session.
@@ -2229,7 +2229,7 @@ type HeartbeatResponse struct {
 	Data Heartbeat `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Invitation A pending invitation.
@@ -2259,7 +2259,7 @@ type Invitation struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// InvitedBy An identifier, or null if there is none.
-	InvitedBy *UuidOrNull `json:"invitedBy"`
+	InvitedBy *OptionalUuid `json:"invitedBy"`
 
 	// Role The role of a member.
 	Role Role `json:"role"`
@@ -2280,7 +2280,7 @@ type InvitationListResponse struct {
 	Data InvitationList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // InvitationResponse A success with an invitation.
@@ -2289,7 +2289,7 @@ type InvitationResponse struct {
 	Data Invitation `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // InvitationSortField The sort fields of invitations.
@@ -2395,7 +2395,7 @@ type InvoiceListResponse struct {
 	Data InvoiceList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // InvoiceSortField The sort fields of invoices.
@@ -2459,7 +2459,7 @@ type LicenseEvent struct {
 	At externalRef0.Timestamp `json:"at"`
 
 	// BootId An identifier, or null if there is none.
-	BootId *UuidOrNull `json:"bootId"`
+	BootId *OptionalUuid `json:"bootId"`
 
 	// Count The number of occurrences from `at` to `lastAt`.
 	Count int32 `json:"count"`
@@ -2473,7 +2473,7 @@ type LicenseEvent struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// Kind - `refused`: a launch or a session start was refused.
 	// - `lapsed`: a slot was released because no report arrived in time.
@@ -2500,16 +2500,16 @@ type LicenseEvent struct {
 	Previous *int32 `json:"previous"`
 
 	// ProfileId An identifier, or null if there is none.
-	ProfileId *UuidOrNull `json:"profileId"`
+	ProfileId *OptionalUuid `json:"profileId"`
 
 	// Reason The refusal reason: `concurrency_limit` or `profile_limit`. Null for other events.
 	Reason *LicenseEventReason `json:"reason"`
 
 	// SessionId An identifier, or null if there is none.
-	SessionId *UuidOrNull `json:"sessionId"`
+	SessionId *OptionalUuid `json:"sessionId"`
 
 	// SlotId An identifier, or null if there is none.
-	SlotId *UuidOrNull `json:"slotId"`
+	SlotId *OptionalUuid `json:"slotId"`
 }
 
 // LicenseEventKind - `refused`: a launch or a session start was refused.
@@ -2537,7 +2537,7 @@ type LicenseEventListResponse struct {
 	Data LicenseEventList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LicenseEventReason The refusal reason: `concurrency_limit` or `profile_limit`. Null for other events.
@@ -2569,7 +2569,7 @@ type LicenseSession struct {
 	// HeartbeatAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	HeartbeatAt *externalRef0.TimestampOrNull `json:"heartbeatAt"`
+	HeartbeatAt *externalRef0.OptionalTimestamp `json:"heartbeatAt"`
 
 	// MachineId The id of a worker machine, chosen by the worker.
 	//
@@ -2577,7 +2577,7 @@ type LicenseSession struct {
 	MachineId externalRef0.MachineId `json:"machineId"`
 
 	// ProfileId An identifier, or null if there is none.
-	ProfileId *UuidOrNull `json:"profileId"`
+	ProfileId *OptionalUuid `json:"profileId"`
 
 	// SessionId An identifier.
 	//
@@ -2628,7 +2628,7 @@ type LicenseSessionsResponse struct {
 	Data LicenseSessions `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LicenseSlot One unit of concurrency, from reservation to release.
@@ -2642,21 +2642,21 @@ type LicenseSlot struct {
 	BrowserVersion *int32 `json:"browserVersion"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+	EndReason *externalRef0.SessionEndReason `json:"endReason"`
 
 	// EndStatus The end reason of the session; null while it runs.
 	EndStatus *LicenseEndStatus `json:"endStatus"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// LaunchId An identifier, or null if there is none.
-	LaunchId *UuidOrNull `json:"launchId"`
+	LaunchId *OptionalUuid `json:"launchId"`
 
 	// LeaseUntil A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LeaseUntil *externalRef0.TimestampOrNull `json:"leaseUntil"`
+	LeaseUntil *externalRef0.OptionalTimestamp `json:"leaseUntil"`
 
 	// MachineId The id of a worker machine, chosen by the worker.
 	//
@@ -2664,7 +2664,7 @@ type LicenseSlot struct {
 	MachineId externalRef0.MachineId `json:"machineId"`
 
 	// ProfileId An identifier, or null if there is none.
-	ProfileId *UuidOrNull `json:"profileId"`
+	ProfileId *OptionalUuid `json:"profileId"`
 
 	// ReleaseReason The release reason. `ended`: the worker reported the end. `omitted`: a heartbeat omitted the session. `lapsed`:
 	// no report arrived in time. Null until the slot is released.
@@ -2696,7 +2696,7 @@ type LicenseSlotResponse struct {
 	Data LicenseSlot `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LicenseSlotState `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
@@ -2776,7 +2776,7 @@ type LicenseUsageResponse struct {
 	Data LicenseUsage `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LicenseUsageStep The length of a step of the usage.
@@ -2810,7 +2810,7 @@ type Machine struct {
 	HostName *string `json:"hostName"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// KeyName The name of the organization key that the worker uses.
 	KeyName *string `json:"keyName"`
@@ -2869,7 +2869,7 @@ type MachineListResponse struct {
 	Data MachineList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // MachineReport The worker and its host, for `listMachines`. Send it only with the worker's own organization key, which is
@@ -2915,7 +2915,7 @@ type MachineResponse struct {
 	Data Machine `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // MachineSortField The sort fields of machines.
@@ -2969,7 +2969,7 @@ type MemberListResponse struct {
 	Data MemberList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // MemberResponse A success with a member.
@@ -2978,7 +2978,7 @@ type MemberResponse struct {
 	Data Member `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // MemberSortField The sort fields of members.
@@ -3009,6 +3009,9 @@ type OpenProfileDataRequest struct {
 // OperatingSystemFilter An operating system.
 type OperatingSystemFilter string
 
+// OptionalUuid An identifier, or null if there is none.
+type OptionalUuid = openapi_types.UUID
+
 // Organization An organization, with your role in it.
 type Organization struct {
 	// Active Whether it is the active organization of this session.
@@ -3034,7 +3037,7 @@ type Organization struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *externalRef0.NetworkRulesOrNull `json:"network"`
+	Network *externalRef0.StoredNetworkRules `json:"network"`
 
 	// Role The role of a member.
 	Role Role `json:"role"`
@@ -3060,7 +3063,7 @@ type OrganizationListResponse struct {
 	Data OrganizationList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // OrganizationName The display name.
@@ -3074,7 +3077,7 @@ type OrganizationResponse struct {
 	Data Organization `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // OrganizationSlug A short unique name for URLs. Derived from the name if omitted.
@@ -3170,7 +3173,7 @@ type PlanListResponse struct {
 	Data PlanList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // PlanSlug The short unique name of a plan.
@@ -3220,7 +3223,7 @@ type Profile struct {
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
 	// CreatedBy An identifier, or null if there is none.
-	CreatedBy *UuidOrNull `json:"createdBy"`
+	CreatedBy *OptionalUuid `json:"createdBy"`
 
 	// DeviceScaleFactor Device pixels per CSS pixel.
 	//
@@ -3253,7 +3256,7 @@ type Profile struct {
 	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
+	HasTouch *externalRef0.OptionalFlag `json:"hasTouch"`
 
 	// Id An identifier.
 	//
@@ -3271,17 +3274,17 @@ type Profile struct {
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
+	IgnoreHTTPSErrors *externalRef0.OptionalFlag `json:"ignoreHTTPSErrors"`
 
 	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
+	IsMobile *externalRef0.OptionalFlag `json:"isMobile"`
 
 	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.OptionalTimestamp `json:"lastUsedAt"`
 
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -3315,7 +3318,7 @@ type Profile struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *externalRef0.NetworkRulesOrNull `json:"network"`
+	Network *externalRef0.StoredNetworkRules `json:"network"`
 
 	// Notes Free text.
 	Notes string `json:"notes"`
@@ -3372,7 +3375,7 @@ type Profile struct {
 	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.SizeOrNull `json:"screen"`
+	Screen *externalRef0.ScreenSize `json:"screen"`
 
 	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
 	// opens no tab in a headless browser, which is then ready sooner.
@@ -3404,7 +3407,7 @@ type Profile struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.SizeOrNull `json:"viewport"`
+	Viewport *externalRef0.ScreenSize `json:"viewport"`
 
 	// WindowsVersion The Windows release, if `os` is windows.
 	//
@@ -3489,7 +3492,7 @@ type ProfileConfig struct {
 	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
+	HasTouch *externalRef0.OptionalFlag `json:"hasTouch"`
 
 	// IdleTimeoutSeconds The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
 	// activity. 0: no limit. Null: the value of the profile, or else of the worker: `IDLE_TIMEOUT`, or without that five
@@ -3502,12 +3505,12 @@ type ProfileConfig struct {
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *externalRef0.FlagOrNull `json:"ignoreHTTPSErrors"`
+	IgnoreHTTPSErrors *externalRef0.OptionalFlag `json:"ignoreHTTPSErrors"`
 
 	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
+	IsMobile *externalRef0.OptionalFlag `json:"isMobile"`
 
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -3541,14 +3544,14 @@ type ProfileConfig struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *externalRef0.NetworkRulesOrNull `json:"network"`
+	Network *externalRef0.StoredNetworkRules `json:"network"`
 
 	// OrganizationNetwork What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
 	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	OrganizationNetwork *externalRef0.NetworkRulesOrNull `json:"organizationNetwork"`
+	OrganizationNetwork *externalRef0.StoredNetworkRules `json:"organizationNetwork"`
 
 	// Os The operating system that the browser reports.
 	//
@@ -3602,7 +3605,7 @@ type ProfileConfig struct {
 	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.SizeOrNull `json:"screen"`
+	Screen *externalRef0.ScreenSize `json:"screen"`
 
 	// StartUrls URLs to open at launch, each in its own tab. Defaults to one blank tab. An empty list in `browser` of a launch
 	// opens no tab in a headless browser, which is then ready sooner.
@@ -3624,7 +3627,7 @@ type ProfileConfig struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.SizeOrNull `json:"viewport"`
+	Viewport *externalRef0.ScreenSize `json:"viewport"`
 
 	// WindowsVersion The Windows release, if `os` is windows.
 	//
@@ -3639,7 +3642,7 @@ type ProfileConfigResponse struct {
 	Data ProfileConfig `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileDataAccess What a worker needs to restore and save the data.
@@ -3650,7 +3653,7 @@ type ProfileDataAccess struct {
 	Key []byte `json:"key"`
 
 	// VersionId An identifier, or null if there is none.
-	VersionId *UuidOrNull `json:"versionId"`
+	VersionId *OptionalUuid `json:"versionId"`
 }
 
 // ProfileDataAccessResponse A success with the access to a profile's data.
@@ -3659,7 +3662,7 @@ type ProfileDataAccessResponse struct {
 	Data ProfileDataAccess `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileDataVersion A saved version of the browser data of a profile.
@@ -3711,7 +3714,7 @@ type ProfileDataVersionListResponse struct {
 	Data ProfileDataVersionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileDataVersionResponse A success with a version of a profile's data.
@@ -3720,7 +3723,7 @@ type ProfileDataVersionResponse struct {
 	Data ProfileDataVersion `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileDataVersionState `current`: the next launch starts with this version. `kept`: it can be restored.
@@ -3741,7 +3744,7 @@ type ProfileListResponse struct {
 	Data ProfileList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileName The display name.
@@ -3776,7 +3779,7 @@ type ProfileResponse struct {
 	Data Profile `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ProfileSortField The sort fields of profiles.
@@ -3836,7 +3839,7 @@ type ProfileStatsResponse struct {
 	Data ProfileStats `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Reclaim The ended sessions and reservations.
@@ -3859,7 +3862,7 @@ type ReclaimResponse struct {
 	Data Reclaim `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // RefusalReason The refusal reason. `concurrency_limit`: all slots are in use. `profile_limit`: a spec needs a profile, and the
@@ -3918,7 +3921,7 @@ type Secret struct {
 	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LastUsedAt *externalRef0.TimestampOrNull `json:"lastUsedAt"`
+	LastUsedAt *externalRef0.OptionalTimestamp `json:"lastUsedAt"`
 
 	// Name The name of a secret, unique in the organization. It must not be a UUID.
 	//
@@ -3962,7 +3965,7 @@ type SecretListResponse struct {
 	Data SecretList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SecretName The name of a secret, unique in the organization. It must not be a UUID.
@@ -3992,7 +3995,7 @@ type SecretResponse struct {
 	Data Secret `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SecretSortField The sort fields of secrets.
@@ -4023,12 +4026,12 @@ type Session struct {
 	DurationSeconds int64 `json:"durationSeconds"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+	EndReason *externalRef0.SessionEndReason `json:"endReason"`
 
 	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+	EndedAt *externalRef0.OptionalTimestamp `json:"endedAt"`
 
 	// Id An identifier.
 	//
@@ -4036,7 +4039,7 @@ type Session struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// LaunchId An identifier.
 	//
@@ -4056,7 +4059,7 @@ type Session struct {
 	// Name The name of the session; null if it has none.
 	//
 	// Example: Nightly checkout
-	Name *externalRef0.SessionNameOrNull `json:"name"`
+	Name *externalRef0.OptionalSessionName `json:"name"`
 
 	// Network What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
 	// TLS, headers and the handshakes of proxies.
@@ -4103,12 +4106,12 @@ type SessionDetail struct {
 	DurationSeconds int64 `json:"durationSeconds"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+	EndReason *externalRef0.SessionEndReason `json:"endReason"`
 
 	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+	EndedAt *externalRef0.OptionalTimestamp `json:"endedAt"`
 
 	// Id An identifier.
 	//
@@ -4116,7 +4119,7 @@ type SessionDetail struct {
 	Id externalRef0.Uuid `json:"id"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// KeyName The name of the organization key; null if it is not known.
 	KeyName *string `json:"keyName"`
@@ -4143,7 +4146,7 @@ type SessionDetail struct {
 	// Name The name of the session; null if it has none.
 	//
 	// Example: Nightly checkout
-	Name *externalRef0.SessionNameOrNull `json:"name"`
+	Name *externalRef0.OptionalSessionName `json:"name"`
 
 	// Network What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
 	// TLS, headers and the handshakes of proxies.
@@ -4194,7 +4197,7 @@ type SessionDetailResponse struct {
 	Data SessionDetail `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SessionList A page of sessions.
@@ -4215,7 +4218,7 @@ type SessionListResponse struct {
 	Data SessionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SessionMoment An entry of the timeline of a session.
@@ -4294,12 +4297,12 @@ type SessionRecording struct {
 // SessionReport The session, as recorded by the cloud.
 type SessionReport struct {
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+	EndReason *externalRef0.SessionEndReason `json:"endReason"`
 
 	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+	EndedAt *externalRef0.OptionalTimestamp `json:"endedAt"`
 
 	// SessionId An identifier.
 	//
@@ -4307,12 +4310,12 @@ type SessionReport struct {
 	SessionId externalRef0.Uuid `json:"sessionId"`
 
 	// SlotId An identifier, or null if there is none.
-	SlotId *UuidOrNull `json:"slotId"`
+	SlotId *OptionalUuid `json:"slotId"`
 
 	// StartedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	StartedAt *externalRef0.TimestampOrNull `json:"startedAt"`
+	StartedAt *externalRef0.OptionalTimestamp `json:"startedAt"`
 
 	// Status - `running`: the browser is running.
 	// - `exited`: the browser ended by itself.
@@ -4326,7 +4329,7 @@ type SessionReportResponse struct {
 	Data SessionReport `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SessionSlot The license slot of a session. `getLicenseSlot` returns all its fields.
@@ -4334,7 +4337,7 @@ type SessionSlot struct {
 	// LeaseUntil A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	LeaseUntil *externalRef0.TimestampOrNull `json:"leaseUntil"`
+	LeaseUntil *externalRef0.OptionalTimestamp `json:"leaseUntil"`
 
 	// ReleaseReason The release reason. `ended`: the worker reported the end. `omitted`: a heartbeat omitted the session. `lapsed`:
 	// no report arrived in time. Null until the slot is released.
@@ -4358,7 +4361,7 @@ type SessionSortField string
 // SignIn A new session and its token.
 type SignIn struct {
 	// ActiveOrganizationId An identifier, or null if there is none.
-	ActiveOrganizationId *UuidOrNull `json:"activeOrganizationId"`
+	ActiveOrganizationId *OptionalUuid `json:"activeOrganizationId"`
 
 	// ExpiresAt A time in UTC, RFC 3339.
 	//
@@ -4389,7 +4392,7 @@ type SignInLinkResponse struct {
 	Data SignInLink `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SignInRequest An account's credentials.
@@ -4403,13 +4406,13 @@ type SignInRequest struct {
 	Password *string `json:"password,omitempty"`
 }
 
-// SignInResponse A success with the new session.
-type SignInResponse struct {
+// SignInTokenResponse A success with the new session.
+type SignInTokenResponse struct {
 	// Data A new session and its token.
 	Data SignIn `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SignInWithLinkRequest The token of a sign-in link.
@@ -4683,7 +4686,7 @@ type SubscriptionResponse struct {
 	Data Subscription `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // SubscriptionStatus - `active`: the subscription is paid.
@@ -4796,13 +4799,13 @@ type UsageDay struct {
 	Denied int64 `json:"denied"`
 
 	// KeyId An identifier, or null if there is none.
-	KeyId *UuidOrNull `json:"keyId"`
+	KeyId *OptionalUuid `json:"keyId"`
 
 	// KeyName The name of the organization key; null if it is not known.
 	KeyName *string `json:"keyName"`
 
 	// ProfileId An identifier, or null if there is none.
-	ProfileId *UuidOrNull `json:"profileId"`
+	ProfileId *OptionalUuid `json:"profileId"`
 
 	// ProfileName The name of the profile at launch.
 	ProfileName string `json:"profileName"`
@@ -4823,7 +4826,7 @@ type UsageDaysResponse struct {
 	Data UsageDays `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // UseSecretRequest The field to type, and where.
@@ -4865,7 +4868,7 @@ type UsedSecretResponse struct {
 	Data UsedSecret `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // User A user account.
@@ -4905,11 +4908,8 @@ type UserResponse struct {
 	Data User `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
-
-// UuidOrNull An identifier, or null if there is none.
-type UuidOrNull = openapi_types.UUID
 
 // VerifyEmailRequest The token that verifies an e-mail address.
 type VerifyEmailRequest struct {
@@ -16978,7 +16978,7 @@ type SignInResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SignInResponse
+	JSON200 *SignInTokenResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
@@ -17006,7 +17006,7 @@ type SignInResult struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SignInResult) GetJSON200() *SignInResponse {
+func (r SignInResult) GetJSON200() *SignInTokenResponse {
 	return r.JSON200
 }
 
@@ -17207,7 +17207,7 @@ type SignInWithLinkResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *SignInResponse
+	JSON200 *SignInTokenResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *externalRef0.BadRequest
 	// JSON401 the response for an HTTP 401 `application/json` response
@@ -17235,7 +17235,7 @@ type SignInWithLinkResult struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r SignInWithLinkResult) GetJSON200() *SignInResponse {
+func (r SignInWithLinkResult) GetJSON200() *SignInTokenResponse {
 	return r.JSON200
 }
 
@@ -17527,7 +17527,7 @@ type SignUpResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON201 the response for an HTTP 201 `application/json` response
-	JSON201 *SignInResponse
+	JSON201 *SignInTokenResponse
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *externalRef0.BadRequest
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -17555,7 +17555,7 @@ type SignUpResult struct {
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
-func (r SignUpResult) GetJSON201() *SignInResponse {
+func (r SignUpResult) GetJSON201() *SignInTokenResponse {
 	return r.JSON201
 }
 
@@ -28414,7 +28414,7 @@ func ParseSignInResult(rsp *http.Response) (*SignInResult, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SignInResponse
+		var dest SignInTokenResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -28634,7 +28634,7 @@ func ParseSignInWithLinkResult(rsp *http.Response) (*SignInWithLinkResult, error
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest SignInResponse
+		var dest SignInTokenResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -28938,7 +28938,7 @@ func ParseSignUpResult(rsp *http.Response) (*SignUpResult, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
-		var dest SignInResponse
+		var dest SignInTokenResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -39802,7 +39802,7 @@ type SignIn200ResponseHeaders struct {
 }
 
 type SignIn200JSONResponse struct {
-	Body    SignInResponse
+	Body    SignInTokenResponse
 	Headers SignIn200ResponseHeaders
 }
 
@@ -40123,7 +40123,7 @@ type SignInWithLink200ResponseHeaders struct {
 }
 
 type SignInWithLink200JSONResponse struct {
-	Body    SignInResponse
+	Body    SignInTokenResponse
 	Headers SignInWithLink200ResponseHeaders
 }
 
@@ -40563,7 +40563,7 @@ type SignUp201ResponseHeaders struct {
 }
 
 type SignUp201JSONResponse struct {
-	Body    SignInResponse
+	Body    SignInTokenResponse
 	Headers SignUp201ResponseHeaders
 }
 

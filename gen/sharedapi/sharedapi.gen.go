@@ -99,51 +99,6 @@ func (e EndReason) Valid() bool {
 	}
 }
 
-// Defines values for EndReasonOrNull.
-const (
-	EndReasonOrNullClientClose    EndReasonOrNull = "client_close"
-	EndReasonOrNullCrash          EndReasonOrNull = "crash"
-	EndReasonOrNullDrain          EndReasonOrNull = "drain"
-	EndReasonOrNullIdle           EndReasonOrNull = "idle"
-	EndReasonOrNullKilled         EndReasonOrNull = "killed"
-	EndReasonOrNullLicense        EndReasonOrNull = "license"
-	EndReasonOrNullMaxDuration    EndReasonOrNull = "max_duration"
-	EndReasonOrNullNeverConnected EndReasonOrNull = "never_connected"
-	EndReasonOrNullOom            EndReasonOrNull = "oom"
-	EndReasonOrNullUnknown        EndReasonOrNull = "unknown"
-	EndReasonOrNullUnresponsive   EndReasonOrNull = "unresponsive"
-)
-
-// Valid indicates whether the value is a known member of the EndReasonOrNull enum.
-func (e EndReasonOrNull) Valid() bool {
-	switch e {
-	case EndReasonOrNullClientClose:
-		return true
-	case EndReasonOrNullCrash:
-		return true
-	case EndReasonOrNullDrain:
-		return true
-	case EndReasonOrNullIdle:
-		return true
-	case EndReasonOrNullKilled:
-		return true
-	case EndReasonOrNullLicense:
-		return true
-	case EndReasonOrNullMaxDuration:
-		return true
-	case EndReasonOrNullNeverConnected:
-		return true
-	case EndReasonOrNullOom:
-		return true
-	case EndReasonOrNullUnknown:
-		return true
-	case EndReasonOrNullUnresponsive:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ErrorCode.
 const (
 	ErrorCodeAUTHENTICATIONERROR  ErrorCode = "AUTHENTICATION_ERROR"
@@ -240,15 +195,15 @@ func (e ErrorDetailCode) Valid() bool {
 	}
 }
 
-// Defines values for False.
+// Defines values for FailureFlag.
 const (
-	FalseFalse False = false
+	False FailureFlag = false
 )
 
-// Valid indicates whether the value is a known member of the False enum.
-func (e False) Valid() bool {
+// Valid indicates whether the value is a known member of the FailureFlag enum.
+func (e FailureFlag) Valid() bool {
 	switch e {
-	case FalseFalse:
+	case False:
 		return true
 	default:
 		return false
@@ -471,6 +426,51 @@ func (e ReducedMotion) Valid() bool {
 	}
 }
 
+// Defines values for SessionEndReason.
+const (
+	SessionEndReasonClientClose    SessionEndReason = "client_close"
+	SessionEndReasonCrash          SessionEndReason = "crash"
+	SessionEndReasonDrain          SessionEndReason = "drain"
+	SessionEndReasonIdle           SessionEndReason = "idle"
+	SessionEndReasonKilled         SessionEndReason = "killed"
+	SessionEndReasonLicense        SessionEndReason = "license"
+	SessionEndReasonMaxDuration    SessionEndReason = "max_duration"
+	SessionEndReasonNeverConnected SessionEndReason = "never_connected"
+	SessionEndReasonOom            SessionEndReason = "oom"
+	SessionEndReasonUnknown        SessionEndReason = "unknown"
+	SessionEndReasonUnresponsive   SessionEndReason = "unresponsive"
+)
+
+// Valid indicates whether the value is a known member of the SessionEndReason enum.
+func (e SessionEndReason) Valid() bool {
+	switch e {
+	case SessionEndReasonClientClose:
+		return true
+	case SessionEndReasonCrash:
+		return true
+	case SessionEndReasonDrain:
+		return true
+	case SessionEndReasonIdle:
+		return true
+	case SessionEndReasonKilled:
+		return true
+	case SessionEndReasonLicense:
+		return true
+	case SessionEndReasonMaxDuration:
+		return true
+	case SessionEndReasonNeverConnected:
+		return true
+	case SessionEndReasonOom:
+		return true
+	case SessionEndReasonUnknown:
+		return true
+	case SessionEndReasonUnresponsive:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionStatus.
 const (
 	SessionStatusExited  SessionStatus = "exited"
@@ -510,6 +510,21 @@ func (e SortDirection) Valid() bool {
 	}
 }
 
+// Defines values for SuccessFlag.
+const (
+	True SuccessFlag = true
+)
+
+// Valid indicates whether the value is a known member of the SuccessFlag enum.
+func (e SuccessFlag) Valid() bool {
+	switch e {
+	case True:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TransferRule.
 const (
 	Allow TransferRule = "allow"
@@ -522,21 +537,6 @@ func (e TransferRule) Valid() bool {
 	case Allow:
 		return true
 	case Deny:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for True.
-const (
-	TrueTrue True = true
-)
-
-// Valid indicates whether the value is a known member of the True enum.
-func (e True) Valid() bool {
-	switch e {
-	case TrueTrue:
 		return true
 	default:
 		return false
@@ -687,9 +687,6 @@ type DeviceScaleFactor = float64
 // - `unknown`: the reason is unknown, or the launch failed.
 type EndReason string
 
-// EndReasonOrNull Why a session ended; null while it runs.
-type EndReasonOrNull string
-
 // Error An error.
 type Error struct {
 	// Code The code that clients branch on. `EXTERNAL_SERVICE_ERROR` and `INTERNAL_ERROR` are transient: retry with
@@ -743,7 +740,7 @@ type ErrorResponse struct {
 	Error Error `json:"error"`
 
 	// Success False for every failure.
-	Success False `json:"success"`
+	Success FailureFlag `json:"success"`
 }
 
 // ExtraHttpHeaders Headers that are added to every request of the browser.
@@ -751,13 +748,8 @@ type ErrorResponse struct {
 // Example: {"X-Test-Run":"nightly"}
 type ExtraHttpHeaders map[string]HeaderValue
 
-// False False for every failure.
-type False bool
-
-// FlagOrNull A flag; null uses the default.
-//
-// Example: false
-type FlagOrNull = bool
+// FailureFlag False for every failure.
+type FailureFlag bool
 
 // ForcedColors The value of `forced-colors`.
 //
@@ -856,17 +848,17 @@ type LaunchSpec struct {
 	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
-	HasTouch *FlagOrNull `json:"hasTouch,omitempty"`
+	HasTouch *OptionalFlag `json:"hasTouch,omitempty"`
 
 	// IgnoreHTTPSErrors A flag; null uses the default.
 	//
 	// Example: false
-	IgnoreHTTPSErrors *FlagOrNull `json:"ignoreHTTPSErrors,omitempty"`
+	IgnoreHTTPSErrors *OptionalFlag `json:"ignoreHTTPSErrors,omitempty"`
 
 	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
-	IsMobile *FlagOrNull `json:"isMobile,omitempty"`
+	IsMobile *OptionalFlag `json:"isMobile,omitempty"`
 
 	// Locale The language, a BCP 47 tag. Sets `navigator.language`, Accept-Language and number formats.
 	//
@@ -891,7 +883,7 @@ type LaunchSpec struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *NetworkRulesOrNull `json:"network,omitempty"`
+	Network *StoredNetworkRules `json:"network,omitempty"`
 
 	// Os The operating system that the browser reports.
 	//
@@ -931,7 +923,7 @@ type LaunchSpec struct {
 	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *SizeOrNull `json:"screen,omitempty"`
+	Screen *ScreenSize `json:"screen,omitempty"`
 
 	// StartUrls URLs to open at launch, each in its own tab. Omit the list for one blank tab.
 	StartUrls *NonEmptyStartUrls `json:"startUrls,omitempty"`
@@ -949,7 +941,7 @@ type LaunchSpec struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *SizeOrNull `json:"viewport,omitempty"`
+	Viewport *ScreenSize `json:"viewport,omitempty"`
 
 	// WindowsVersion The Windows release, if `os` is windows.
 	//
@@ -974,7 +966,7 @@ type LivenessResponse struct {
 	Data Liveness `json:"data"`
 
 	// Success True for every success.
-	Success True `json:"success"`
+	Success SuccessFlag `json:"success"`
 }
 
 // LivenessStatus The status.
@@ -1092,59 +1084,6 @@ type NetworkHost struct {
 // Example: proxy.example:8080
 type NetworkProxy = string
 
-// NetworkRulesOrNull What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
-// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
-//
-// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-type NetworkRulesOrNull struct {
-	// Block Contents that are not loaded.
-	//
-	// Example: ["image","font"]
-	Block *BlockedContents `json:"block,omitempty"`
-
-	// Connect The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
-	// also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
-	//
-	//
-	// Example: {"deny":["10.0.0.0/8","tracker.example"]}
-	Connect *ConnectionFilter `json:"connect,omitempty"`
-
-	// Downloads Whether files may be transferred.
-	//
-	// Example: deny
-	Downloads *TransferRule `json:"downloads,omitempty"`
-
-	// MaxBytes The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
-	//
-	// Example: 500000000
-	MaxBytes *MaxBytes `json:"maxBytes,omitempty"`
-
-	// MaxRequestsPerMinute The requests that the browser may send in a minute. Requests beyond them fail.
-	//
-	// Example: 600
-	MaxRequestsPerMinute *MaxRequestsPerMinute `json:"maxRequestsPerMinute,omitempty"`
-
-	// Methods The methods of requests.
-	//
-	// Example: {"readOnly":true}
-	Methods *MethodRules `json:"methods,omitempty"`
-
-	// Navigate The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
-	// filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
-	// unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
-	// which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
-	// `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
-	//
-	//
-	// Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
-	Navigate *NavigationFilter `json:"navigate,omitempty"`
-
-	// Uploads Whether files may be transferred.
-	//
-	// Example: deny
-	Uploads *TransferRule `json:"uploads,omitempty"`
-}
-
 // NetworkTotals What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
 // TLS, headers and the handshakes of proxies.
 //
@@ -1183,6 +1122,21 @@ type NonEmptyTags = Tags
 //
 // Example: linux
 type OperatingSystem string
+
+// OptionalFlag A flag; null uses the default.
+//
+// Example: false
+type OptionalFlag = bool
+
+// OptionalSessionName The name of the session; null if it has none.
+//
+// Example: Nightly checkout
+type OptionalSessionName = string
+
+// OptionalTimestamp A time in UTC, RFC 3339; null if the event has not happened.
+//
+// Example: 2026-11-21T10:15:00Z
+type OptionalTimestamp = time.Time
 
 // OsArch The processor architecture.
 //
@@ -1276,7 +1230,7 @@ type ReadinessResponse struct {
 	Data Readiness `json:"data"`
 
 	// Success True for every success.
-	Success True `json:"success"`
+	Success SuccessFlag `json:"success"`
 }
 
 // ReadinessStatus The status.
@@ -1304,15 +1258,24 @@ type ReducedMotion string
 // Example: ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
 type Renderer = string
 
+// ScreenSize A width and a height in CSS pixels; null uses the default.
+//
+// Example: {"height":720,"width":1280}
+type ScreenSize struct {
+	// Height The height in CSS pixels.
+	Height int32 `json:"height"`
+
+	// Width The width in CSS pixels.
+	Width int32 `json:"width"`
+}
+
+// SessionEndReason Why a session ended; null while it runs.
+type SessionEndReason string
+
 // SessionName The name of the session, for people.
 //
 // Example: Nightly checkout
 type SessionName = string
-
-// SessionNameOrNull The name of the session; null if it has none.
-//
-// Example: Nightly checkout
-type SessionNameOrNull = string
 
 // SessionStatus - `running`: the browser is running.
 // - `exited`: the browser ended by itself.
@@ -1323,17 +1286,6 @@ type SessionStatus string
 //
 // Example: {"height":720,"width":1280}
 type Size struct {
-	// Height The height in CSS pixels.
-	Height int32 `json:"height"`
-
-	// Width The width in CSS pixels.
-	Width int32 `json:"width"`
-}
-
-// SizeOrNull A width and a height in CSS pixels; null uses the default.
-//
-// Example: {"height":720,"width":1280}
-type SizeOrNull struct {
 	// Height The height in CSS pixels.
 	Height int32 `json:"height"`
 
@@ -1353,6 +1305,62 @@ type StartUrl = string
 // opens no tab in a headless browser, which is then ready sooner.
 type StartUrls = []StartUrl
 
+// StoredNetworkRules What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+//
+// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+type StoredNetworkRules struct {
+	// Block Contents that are not loaded.
+	//
+	// Example: ["image","font"]
+	Block *BlockedContents `json:"block,omitempty"`
+
+	// Connect The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
+	// also denies names that are resolved to one of its addresses. The filter is applied outside of the browser.
+	//
+	//
+	// Example: {"deny":["10.0.0.0/8","tracker.example"]}
+	Connect *ConnectionFilter `json:"connect,omitempty"`
+
+	// Downloads Whether files may be transferred.
+	//
+	// Example: deny
+	Downloads *TransferRule `json:"downloads,omitempty"`
+
+	// MaxBytes The bytes that the browser may send and receive in total, measured at its connections. Connections beyond them are closed and refused.
+	//
+	// Example: 500000000
+	MaxBytes *MaxBytes `json:"maxBytes,omitempty"`
+
+	// MaxRequestsPerMinute The requests that the browser may send in a minute. Requests beyond them fail.
+	//
+	// Example: 600
+	MaxRequestsPerMinute *MaxRequestsPerMinute `json:"maxRequestsPerMinute,omitempty"`
+
+	// Methods The methods of requests.
+	//
+	// Example: {"readOnly":true}
+	Methods *MethodRules `json:"methods,omitempty"`
+
+	// Navigate The documents that may be opened, in tabs, popups and frames. `deny` takes precedence over `ask`, and `ask` over `allow`. With a
+	// filter, schemes other than `http` and `https` (`file:`, `chrome:`, `view-source:`, `javascript:`, `data:`, `blob:`) are denied
+	// unless `allow` names them. Blank pages are allowed. A denied document fails with `net::ERR_BLOCKED_BY_CLIENT`, and its tab shows
+	// which rule denies it. Documents of `ask` wait until a person allows or refuses them: in the live view, or with
+	// `POST /browsers/{launchId}/handover/questions/{questionId}` of the worker.
+	//
+	//
+	// Example: {"allow":["*.example.com"],"deny":["https://www.example.com/admin*"]}
+	Navigate *NavigationFilter `json:"navigate,omitempty"`
+
+	// Uploads Whether files may be transferred.
+	//
+	// Example: deny
+	Uploads *TransferRule `json:"uploads,omitempty"`
+}
+
+// SuccessFlag True for every success.
+type SuccessFlag bool
+
 // Tag One label.
 type Tag = string
 
@@ -1366,11 +1374,6 @@ type Tags = []Tag
 // Example: 2026-11-21T10:15:00Z
 type Timestamp = time.Time
 
-// TimestampOrNull A time in UTC, RFC 3339; null if the event has not happened.
-//
-// Example: 2026-11-21T10:15:00Z
-type TimestampOrNull = time.Time
-
 // TimezoneId An IANA time zone.
 //
 // Example: Europe/Berlin
@@ -1380,9 +1383,6 @@ type TimezoneId = string
 //
 // Example: deny
 type TransferRule string
-
-// True True for every success.
-type True bool
 
 // UrlPattern A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional
 // port; or a URL of `http` or `https`, in whose path `*` stands for any characters; or a scheme (`data:`).

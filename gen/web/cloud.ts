@@ -2047,7 +2047,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             /** @description The last four characters of the token. */
             lastFour: string;
-            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            lastUsedAt: components["schemas"]["OptionalTimestamp"];
             name: components["schemas"]["AccessTokenName"];
             organizationId: components["schemas"]["Uuid"];
             scopes: components["schemas"]["AccessTokenScopes"];
@@ -2061,7 +2061,7 @@ export interface components {
         /** @description A success with a page of access tokens. */
         AccessTokenListResponse: {
             data: components["schemas"]["AccessTokenList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The name of the token, such as the program that uses it. Names need not be unique.
@@ -2102,7 +2102,7 @@ export interface components {
         /** @description A success with the add-ons of the plan. */
         AddOnListResponse: {
             data: components["schemas"]["AddOnList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description An add-on that the plan offers, and the quantity that the subscription has. */
         AddOnOffer: {
@@ -2145,7 +2145,7 @@ export interface components {
              */
             keepVersions: number;
             machineId: components["schemas"]["MachineId"];
-            previousVersionId: components["schemas"]["UuidOrNull"];
+            previousVersionId: components["schemas"]["OptionalUuid"];
             /**
              * Format: int64
              * @description The size of what was added to the store, in bytes.
@@ -2161,12 +2161,12 @@ export interface components {
         /** @description An organization key, without the full key. */
         ApiKey: {
             createdAt: components["schemas"]["Timestamp"];
-            createdBy: components["schemas"]["UuidOrNull"];
-            expiresAt: components["schemas"]["TimestampOrNull"];
+            createdBy: components["schemas"]["OptionalUuid"];
+            expiresAt: components["schemas"]["OptionalTimestamp"];
             id: components["schemas"]["Uuid"];
             /** @description The last four characters of the key. */
             lastFour: string;
-            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            lastUsedAt: components["schemas"]["OptionalTimestamp"];
             name: components["schemas"]["ApiKeyName"];
             /** @description The first characters of the key. */
             prefix: string;
@@ -2180,7 +2180,7 @@ export interface components {
         /** @description A success with a page of keys. */
         ApiKeyListResponse: {
             data: components["schemas"]["ApiKeyList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The name of the key, such as its purpose.
@@ -2190,7 +2190,7 @@ export interface components {
         /** @description A success with a key, without the full key. */
         ApiKeyResponse: {
             data: components["schemas"]["ApiKey"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of organization keys.
@@ -2212,7 +2212,7 @@ export interface components {
         AuditActor: {
             /** @description The address of the user at that time; null for a key, an operator and the service itself. */
             email: string | null;
-            id: components["schemas"]["UuidOrNull"];
+            id: components["schemas"]["OptionalUuid"];
             type: components["schemas"]["AuditActorType"];
         };
         /**
@@ -2250,7 +2250,7 @@ export interface components {
         /** @description A success with a page of audit events. */
         AuditEventListResponse: {
             data: components["schemas"]["AuditEventList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of audit events.
@@ -2277,18 +2277,18 @@ export interface components {
         /** @description A success with the sign-in options. */
         AuthOptionsResponse: {
             data: components["schemas"]["AuthOptions"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description Get the signed-in user. */
         AuthSession: {
-            activeOrganizationId: components["schemas"]["UuidOrNull"];
+            activeOrganizationId: components["schemas"]["OptionalUuid"];
             expiresAt: components["schemas"]["Timestamp"];
             user: components["schemas"]["User"];
         };
         /** @description A success with the session. */
         AuthSessionResponse: {
             data: components["schemas"]["AuthSession"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The verdict. Read `allowed`, not only the HTTP status. */
         Authorization: {
@@ -2338,7 +2338,7 @@ export interface components {
         /** @description A success with the verdict. */
         AuthorizeResponse: {
             data: components["schemas"]["Authorization"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The link to the billing portal. */
         BillingPortal: {
@@ -2355,7 +2355,7 @@ export interface components {
         /** @description A success with a billing portal link. */
         BillingPortalResponse: {
             data: components["schemas"]["BillingPortal"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A kind of content. `ads` are the requests to hosts that the block list of the worker (`BLOCK_LIST`) names.
@@ -2458,7 +2458,7 @@ export interface components {
         /** @description A success with the checkout. */
         CheckoutResponse: {
             data: components["schemas"]["Checkout"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description One browser build. */
         ChromiumRelease: {
@@ -2490,7 +2490,7 @@ export interface components {
         /** @description A success with a page of builds. */
         ChromiumReleaseListResponse: {
             data: components["schemas"]["ChromiumReleaseList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A client certificate for one origin: `cert` and `key`, or `pfx`. A profile stores it encrypted and never returns the key.
@@ -2543,7 +2543,7 @@ export interface components {
         /** @description A success with the health of the service. */
         CloudHealthResponse: {
             data: components["schemas"]["CloudHealth"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The health status.
@@ -2582,7 +2582,7 @@ export interface components {
         /** @description A success with the connection instructions. */
         ConnectGuideResponse: {
             data: components["schemas"]["ConnectGuide"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The hosts that the browser may connect to, for documents and everything that they load. `deny` takes precedence. A denied network
@@ -2606,7 +2606,7 @@ export interface components {
         /** @description A success with the receipt of a message. */
         ContactMessageResponse: {
             data: components["schemas"]["ContactMessage"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A version of an API contract, `info.version` of its document.
@@ -2621,7 +2621,7 @@ export interface components {
         };
         /** @description A new key. */
         CreateApiKeyRequest: {
-            expiresAt?: components["schemas"]["TimestampOrNull"];
+            expiresAt?: components["schemas"]["OptionalTimestamp"];
             name: components["schemas"]["ApiKeyName"];
         };
         /** @description A message to the operator. */
@@ -2652,16 +2652,16 @@ export interface components {
             forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
-            hasTouch?: components["schemas"]["FlagOrNull"];
+            hasTouch?: components["schemas"]["OptionalFlag"];
             idleTimeoutSeconds?: components["schemas"]["IdleTimeoutSeconds"];
-            ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
-            isMobile?: components["schemas"]["FlagOrNull"];
+            ignoreHTTPSErrors?: components["schemas"]["OptionalFlag"];
+            isMobile?: components["schemas"]["OptionalFlag"];
             locale?: components["schemas"]["Locale"];
             maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             /** @description Free text. */
             notes?: string;
             os?: components["schemas"]["OperatingSystem"];
@@ -2674,12 +2674,12 @@ export interface components {
             record?: components["schemas"]["RecordedParts"];
             reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
-            screen?: components["schemas"]["SizeOrNull"];
+            screen?: components["schemas"]["ScreenSize"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
             tags?: components["schemas"]["NonEmptyTags"];
             timezoneId?: components["schemas"]["TimezoneId"];
             userAgent?: components["schemas"]["UserAgent"];
-            viewport?: components["schemas"]["SizeOrNull"];
+            viewport?: components["schemas"]["ScreenSize"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
         };
         /** @description A new secret. */
@@ -2700,7 +2700,7 @@ export interface components {
         /** @description A success with the full new token. */
         CreatedAccessTokenResponse: {
             data: components["schemas"]["CreatedAccessToken"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A new key. */
         CreatedApiKey: {
@@ -2714,7 +2714,7 @@ export interface components {
         /** @description A success with the full new key. */
         CreatedApiKeyResponse: {
             data: components["schemas"]["CreatedApiKey"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A signed-in session of a user. */
         DashboardSession: {
@@ -2744,7 +2744,7 @@ export interface components {
         /** @description A success with a page of dashboard sessions. */
         DashboardSessionListResponse: {
             data: components["schemas"]["DashboardSessionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of dashboard sessions.
@@ -2760,7 +2760,7 @@ export interface components {
         /** @description A success with whether profile data is of a deleted organization. */
         DeletedProfileDataResponse: {
             data: components["schemas"]["DeletedProfileData"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The device model, for Android.
@@ -2795,7 +2795,7 @@ export interface components {
         /** @description A success without data. */
         EmptyResponse: {
             data: components["schemas"]["Empty"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description Why a session ended.
@@ -2814,11 +2814,6 @@ export interface components {
          * @enum {string}
          */
         EndReason: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown";
-        /**
-         * @description Why a session ended; null while it runs.
-         * @enum {string|null}
-         */
-        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
         /** @description The end of a session. */
         EndSessionRequest: {
             endReason?: components["schemas"]["EndReason"];
@@ -2922,7 +2917,7 @@ export interface components {
         /** @description The failure envelope. Branch on `error.code`, not on the status or the message. */
         ErrorResponse: {
             error: components["schemas"]["Error"];
-            success: components["schemas"]["False"];
+            success: components["schemas"]["FailureFlag"];
         };
         /**
          * @description Headers that are added to every request of the browser.
@@ -2937,12 +2932,7 @@ export interface components {
          * @description False for every failure.
          * @enum {boolean}
          */
-        False: false;
-        /**
-         * @description A flag; null uses the default.
-         * @example false
-         */
-        FlagOrNull: boolean | null;
+        FailureFlag: false;
         /**
          * @description The value of `forced-colors`.
          * @example active
@@ -3020,7 +3010,7 @@ export interface components {
         /** @description A success with the result of the heartbeat. */
         HeartbeatResponse: {
             data: components["schemas"]["Heartbeat"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional port.
@@ -3049,7 +3039,7 @@ export interface components {
             email: components["schemas"]["Email"];
             expiresAt: components["schemas"]["Timestamp"];
             id: components["schemas"]["Uuid"];
-            invitedBy: components["schemas"]["UuidOrNull"];
+            invitedBy: components["schemas"]["OptionalUuid"];
             role: components["schemas"]["Role"];
         };
         /** @description A page of invitations. */
@@ -3061,12 +3051,12 @@ export interface components {
         /** @description A success with a page of invitations. */
         InvitationListResponse: {
             data: components["schemas"]["InvitationList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with an invitation. */
         InvitationResponse: {
             data: components["schemas"]["Invitation"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of invitations.
@@ -3139,7 +3129,7 @@ export interface components {
         /** @description A success with a page of invoices. */
         InvoiceListResponse: {
             data: components["schemas"]["InvoiceList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of invoices.
@@ -3206,15 +3196,15 @@ export interface components {
             forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
-            hasTouch?: components["schemas"]["FlagOrNull"];
-            ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
-            isMobile?: components["schemas"]["FlagOrNull"];
+            hasTouch?: components["schemas"]["OptionalFlag"];
+            ignoreHTTPSErrors?: components["schemas"]["OptionalFlag"];
+            isMobile?: components["schemas"]["OptionalFlag"];
             locale?: components["schemas"]["Locale"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             /** @description The profile name in the session feed. */
             name?: string;
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             os?: components["schemas"]["OperatingSystem"];
             osArch?: components["schemas"]["OsArch"];
             osVersion?: components["schemas"]["OsVersion"];
@@ -3222,11 +3212,11 @@ export interface components {
             proxy?: components["schemas"]["ProxySettings"];
             reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
-            screen?: components["schemas"]["SizeOrNull"];
+            screen?: components["schemas"]["ScreenSize"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
             timezoneId?: components["schemas"]["TimezoneId"];
             userAgent?: components["schemas"]["UserAgent"];
-            viewport?: components["schemas"]["SizeOrNull"];
+            viewport?: components["schemas"]["ScreenSize"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
         };
         /**
@@ -3237,7 +3227,7 @@ export interface components {
         /** @description An event of the license accounting. Fields that do not apply are null. */
         LicenseEvent: {
             at: components["schemas"]["Timestamp"];
-            bootId: components["schemas"]["UuidOrNull"];
+            bootId: components["schemas"]["OptionalUuid"];
             /**
              * Format: int32
              * @description The number of occurrences from `at` to `lastAt`.
@@ -3249,7 +3239,7 @@ export interface components {
              */
             current: number | null;
             id: components["schemas"]["Uuid"];
-            keyId: components["schemas"]["UuidOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
             kind: components["schemas"]["LicenseEventKind"];
             lastAt: components["schemas"]["Timestamp"];
             /**
@@ -3264,10 +3254,10 @@ export interface components {
              * @description For `limitChanged`, the previous limit; null also means unlimited. For `counterRepaired`, the wrong counter value.
              */
             previous: number | null;
-            profileId: components["schemas"]["UuidOrNull"];
+            profileId: components["schemas"]["OptionalUuid"];
             reason: components["schemas"]["LicenseEventReason"];
-            sessionId: components["schemas"]["UuidOrNull"];
-            slotId: components["schemas"]["UuidOrNull"];
+            sessionId: components["schemas"]["OptionalUuid"];
+            slotId: components["schemas"]["OptionalUuid"];
         };
         /**
          * @description - `refused`: a launch or a session start was refused.
@@ -3290,7 +3280,7 @@ export interface components {
         /** @description A success with a page of license events. */
         LicenseEventListResponse: {
             data: components["schemas"]["LicenseEventList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The refusal reason: `concurrency_limit` or `profile_limit`. Null for other events.
@@ -3321,9 +3311,9 @@ export interface components {
         LicenseReleaseReason: "ended" | "omitted" | "lapsed" | null;
         /** @description A running session that uses a slot. */
         LicenseSession: {
-            heartbeatAt: components["schemas"]["TimestampOrNull"];
+            heartbeatAt: components["schemas"]["OptionalTimestamp"];
             machineId: components["schemas"]["MachineId"];
-            profileId: components["schemas"]["UuidOrNull"];
+            profileId: components["schemas"]["OptionalUuid"];
             sessionId: components["schemas"]["Uuid"];
             /** @description Whether reclaim would end the session now. */
             stale: boolean;
@@ -3365,7 +3355,7 @@ export interface components {
         /** @description A success with the charged concurrency. */
         LicenseSessionsResponse: {
             data: components["schemas"]["LicenseSessions"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description One unit of concurrency, from reservation to release. */
         LicenseSlot: {
@@ -3375,13 +3365,13 @@ export interface components {
              * @description The browser's major version; null before the start.
              */
             browserVersion: number | null;
-            endReason: components["schemas"]["EndReasonOrNull"];
+            endReason: components["schemas"]["SessionEndReason"];
             endStatus: components["schemas"]["LicenseEndStatus"];
-            keyId: components["schemas"]["UuidOrNull"];
-            launchId: components["schemas"]["UuidOrNull"];
-            leaseUntil: components["schemas"]["TimestampOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
+            launchId: components["schemas"]["OptionalUuid"];
+            leaseUntil: components["schemas"]["OptionalTimestamp"];
             machineId: components["schemas"]["MachineId"];
-            profileId: components["schemas"]["UuidOrNull"];
+            profileId: components["schemas"]["OptionalUuid"];
             releaseReason: components["schemas"]["LicenseReleaseReason"];
             sessionId: components["schemas"]["Uuid"];
             slotId: components["schemas"]["Uuid"];
@@ -3394,7 +3384,7 @@ export interface components {
         /** @description A success with a slot. */
         LicenseSlotResponse: {
             data: components["schemas"]["LicenseSlot"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description `reserved`: the launch has not started yet. `running`: a browser runs. `released`: the slot is free again.
@@ -3477,7 +3467,7 @@ export interface components {
         /** @description A success with the usage. */
         LicenseUsageResponse: {
             data: components["schemas"]["LicenseUsage"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The length of a step of the usage.
@@ -3498,7 +3488,7 @@ export interface components {
         /** @description A success of a liveness probe. */
         LivenessResponse: {
             data: components["schemas"]["Liveness"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The status.
@@ -3535,7 +3525,7 @@ export interface components {
              * @example browsers-1.example.com
              */
             hostName: string | null;
-            keyId: components["schemas"]["UuidOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
             /** @description The name of the organization key that the worker uses. */
             keyName: string | null;
             lastHeartbeatAt: components["schemas"]["Timestamp"];
@@ -3583,7 +3573,7 @@ export interface components {
         /** @description A success with a page of machines. */
         MachineListResponse: {
             data: components["schemas"]["MachineList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The worker and its host, for `listMachines`. Send it only with the worker's own organization key, which is
@@ -3619,7 +3609,7 @@ export interface components {
         /** @description A success with a machine. */
         MachineResponse: {
             data: components["schemas"]["Machine"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of machines.
@@ -3674,12 +3664,12 @@ export interface components {
         /** @description A success with a page of members. */
         MemberListResponse: {
             data: components["schemas"]["MemberList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a member. */
         MemberResponse: {
             data: components["schemas"]["Member"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of members.
@@ -3796,31 +3786,6 @@ export interface components {
          */
         NetworkProxy: string | null;
         /**
-         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
-         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
-         * @example {
-         *       "block": [
-         *         "image"
-         *       ],
-         *       "navigate": {
-         *         "allow": [
-         *           "*.example.com",
-         *           "https://accounts.example.org/login*"
-         *         ]
-         *       }
-         *     }
-         */
-        NetworkRulesOrNull: {
-            block?: components["schemas"]["BlockedContents"];
-            connect?: components["schemas"]["ConnectionFilter"];
-            downloads?: components["schemas"]["TransferRule"];
-            maxBytes?: components["schemas"]["MaxBytes"];
-            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
-            methods?: components["schemas"]["MethodRules"];
-            navigate?: components["schemas"]["NavigationFilter"];
-            uploads?: components["schemas"]["TransferRule"];
-        } | null;
-        /**
          * @description What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
          *     TLS, headers and the handshakes of proxies.
          * @example {
@@ -3897,6 +3862,27 @@ export interface components {
          * @enum {string}
          */
         OperatingSystemFilter: "windows" | "macos" | "linux" | "android";
+        /**
+         * @description A flag; null uses the default.
+         * @example false
+         */
+        OptionalFlag: boolean | null;
+        /**
+         * @description The name of the session; null if it has none.
+         * @example Nightly checkout
+         */
+        OptionalSessionName: string | null;
+        /**
+         * Format: date-time
+         * @description A time in UTC, RFC 3339; null if the event has not happened.
+         * @example 2026-11-21T10:15:00Z
+         */
+        OptionalTimestamp: string | null;
+        /**
+         * Format: uuid
+         * @description An identifier, or null if there is none.
+         */
+        OptionalUuid: string | null;
         /** @description An organization, with your role in it. */
         Organization: {
             /** @description Whether it is the active organization of this session. */
@@ -3904,7 +3890,7 @@ export interface components {
             createdAt: components["schemas"]["Timestamp"];
             id: components["schemas"]["Uuid"];
             name: components["schemas"]["OrganizationName"];
-            network: components["schemas"]["NetworkRulesOrNull"];
+            network: components["schemas"]["StoredNetworkRules"];
             role: components["schemas"]["Role"];
             slug: components["schemas"]["OrganizationSlug"];
         };
@@ -3917,7 +3903,7 @@ export interface components {
         /** @description A success with a page of organizations. */
         OrganizationListResponse: {
             data: components["schemas"]["OrganizationList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The display name.
@@ -3927,7 +3913,7 @@ export interface components {
         /** @description A success with an organization. */
         OrganizationResponse: {
             data: components["schemas"]["Organization"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A short unique name for URLs. Derived from the name if omitted.
@@ -4049,7 +4035,7 @@ export interface components {
         /** @description A success with a page of plans. */
         PlanListResponse: {
             data: components["schemas"]["PlanList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The short unique name of a plan.
@@ -4083,7 +4069,7 @@ export interface components {
             clientCertificates: components["schemas"]["ProfileClientCertificates"];
             colorScheme: components["schemas"]["ColorScheme"];
             createdAt: components["schemas"]["Timestamp"];
-            createdBy: components["schemas"]["UuidOrNull"];
+            createdBy: components["schemas"]["OptionalUuid"];
             deviceScaleFactor: components["schemas"]["DeviceScaleFactor"];
             /** @description Whether the profile exists only for one launch. */
             ephemeral: boolean;
@@ -4091,18 +4077,18 @@ export interface components {
             forcedColors: components["schemas"]["ForcedColors"];
             geolocation: components["schemas"]["Geolocation"];
             gpuName: components["schemas"]["GpuName"];
-            hasTouch: components["schemas"]["FlagOrNull"];
+            hasTouch: components["schemas"]["OptionalFlag"];
             id: components["schemas"]["Uuid"];
             idleTimeoutSeconds: components["schemas"]["IdleTimeoutSeconds"];
-            ignoreHTTPSErrors: components["schemas"]["FlagOrNull"];
-            isMobile: components["schemas"]["FlagOrNull"];
-            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            ignoreHTTPSErrors: components["schemas"]["OptionalFlag"];
+            isMobile: components["schemas"]["OptionalFlag"];
+            lastUsedAt: components["schemas"]["OptionalTimestamp"];
             locale: components["schemas"]["Locale"];
             maxDurationSeconds: components["schemas"]["MaxDurationSeconds"];
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
-            network: components["schemas"]["NetworkRulesOrNull"];
+            network: components["schemas"]["StoredNetworkRules"];
             /** @description Free text. */
             notes: string;
             organizationId: components["schemas"]["Uuid"];
@@ -4116,7 +4102,7 @@ export interface components {
             record: components["schemas"]["RecordedParts"];
             reducedMotion: components["schemas"]["ReducedMotion"];
             renderer: components["schemas"]["Renderer"];
-            screen: components["schemas"]["SizeOrNull"];
+            screen: components["schemas"]["ScreenSize"];
             startUrls: components["schemas"]["StartUrls"];
             tags: components["schemas"]["Tags"];
             timezoneId: components["schemas"]["TimezoneId"];
@@ -4127,7 +4113,7 @@ export interface components {
              * @description The version of the profile. It increases with every update and is also the ETag.
              */
             version: number;
-            viewport: components["schemas"]["SizeOrNull"];
+            viewport: components["schemas"]["ScreenSize"];
             windowsVersion: components["schemas"]["WindowsVersion"];
         };
         /**
@@ -4163,17 +4149,17 @@ export interface components {
             forcedColors: components["schemas"]["ForcedColors"];
             geolocation: components["schemas"]["Geolocation"];
             gpuName: components["schemas"]["GpuName"];
-            hasTouch: components["schemas"]["FlagOrNull"];
+            hasTouch: components["schemas"]["OptionalFlag"];
             idleTimeoutSeconds: components["schemas"]["IdleTimeoutSeconds"];
-            ignoreHTTPSErrors: components["schemas"]["FlagOrNull"];
-            isMobile: components["schemas"]["FlagOrNull"];
+            ignoreHTTPSErrors: components["schemas"]["OptionalFlag"];
+            isMobile: components["schemas"]["OptionalFlag"];
             locale: components["schemas"]["Locale"];
             maxDurationSeconds: components["schemas"]["MaxDurationSeconds"];
             metadata: components["schemas"]["Metadata"];
             model: components["schemas"]["DeviceModel"];
             name: components["schemas"]["ProfileName"];
-            network: components["schemas"]["NetworkRulesOrNull"];
-            organizationNetwork: components["schemas"]["NetworkRulesOrNull"];
+            network: components["schemas"]["StoredNetworkRules"];
+            organizationNetwork: components["schemas"]["StoredNetworkRules"];
             os: components["schemas"]["OperatingSystem"];
             osArch: components["schemas"]["OsArch"];
             osVersion: components["schemas"]["OsVersion"];
@@ -4185,7 +4171,7 @@ export interface components {
             record: components["schemas"]["RecordedParts"];
             reducedMotion: components["schemas"]["ReducedMotion"];
             renderer: components["schemas"]["Renderer"];
-            screen: components["schemas"]["SizeOrNull"];
+            screen: components["schemas"]["ScreenSize"];
             startUrls: components["schemas"]["StartUrls"];
             timezoneId: components["schemas"]["TimezoneId"];
             userAgent: components["schemas"]["UserAgent"];
@@ -4194,13 +4180,13 @@ export interface components {
              * @description The version of the profile.
              */
             version: number;
-            viewport: components["schemas"]["SizeOrNull"];
+            viewport: components["schemas"]["ScreenSize"];
             windowsVersion: components["schemas"]["WindowsVersion"];
         };
         /** @description A success with a launch configuration. */
         ProfileConfigResponse: {
             data: components["schemas"]["ProfileConfig"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description What a worker needs to restore and save the data. */
         ProfileDataAccess: {
@@ -4210,12 +4196,12 @@ export interface components {
              * @example UHJvZmlsZSBkYXRhIGtleSBvZiAzMiBieXRlcyEhISE=
              */
             key: string;
-            versionId: components["schemas"]["UuidOrNull"];
+            versionId: components["schemas"]["OptionalUuid"];
         };
         /** @description A success with the access to a profile's data. */
         ProfileDataAccessResponse: {
             data: components["schemas"]["ProfileDataAccess"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A saved version of the browser data of a profile. */
         ProfileDataVersion: {
@@ -4244,12 +4230,12 @@ export interface components {
         /** @description A success with the versions of a profile's data. */
         ProfileDataVersionListResponse: {
             data: components["schemas"]["ProfileDataVersionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a version of a profile's data. */
         ProfileDataVersionResponse: {
             data: components["schemas"]["ProfileDataVersion"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description `current`: the next launch starts with this version. `kept`: it can be restored.
@@ -4265,7 +4251,7 @@ export interface components {
         /** @description A success with a page of profiles. */
         ProfileListResponse: {
             data: components["schemas"]["ProfileList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The display name.
@@ -4283,7 +4269,7 @@ export interface components {
         /** @description A success with a profile. */
         ProfileResponse: {
             data: components["schemas"]["Profile"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of profiles.
@@ -4328,7 +4314,7 @@ export interface components {
         /** @description A success with usage and limits. */
         ProfileStatsResponse: {
             data: components["schemas"]["ProfileStats"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description Metrics in a text format of Prometheus. */
         PrometheusMetrics: string;
@@ -4373,7 +4359,7 @@ export interface components {
         /** @description A success of a readiness probe. */
         ReadinessResponse: {
             data: components["schemas"]["Readiness"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The status.
@@ -4397,7 +4383,7 @@ export interface components {
         /** @description A success with the result of the reclaim. */
         ReclaimResponse: {
             data: components["schemas"]["Reclaim"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
@@ -4469,6 +4455,25 @@ export interface components {
              */
             expireOldAfterSeconds?: number;
         };
+        /**
+         * @description A width and a height in CSS pixels; null uses the default.
+         * @example {
+         *       "height": 720,
+         *       "width": 1280
+         *     }
+         */
+        ScreenSize: {
+            /**
+             * Format: int32
+             * @description The height in CSS pixels.
+             */
+            height: number;
+            /**
+             * Format: int32
+             * @description The width in CSS pixels.
+             */
+            width: number;
+        } | null;
         /** @description Credentials that workers type into pages, without the password and the TOTP seed. */
         Secret: {
             createdAt: components["schemas"]["Timestamp"];
@@ -4477,7 +4482,7 @@ export interface components {
             /** @description Whether a TOTP seed is stored. */
             hasTotp: boolean;
             id: components["schemas"]["Uuid"];
-            lastUsedAt: components["schemas"]["TimestampOrNull"];
+            lastUsedAt: components["schemas"]["OptionalTimestamp"];
             name: components["schemas"]["SecretName"];
             origins: components["schemas"]["SecretOrigins"];
             profileIds: components["schemas"]["SecretProfileIds"];
@@ -4498,7 +4503,7 @@ export interface components {
         /** @description A success with a page of secrets. */
         SecretListResponse: {
             data: components["schemas"]["SecretList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The name of a secret, unique in the organization. It must not be a UUID.
@@ -4528,7 +4533,7 @@ export interface components {
         /** @description A success with a secret. */
         SecretResponse: {
             data: components["schemas"]["Secret"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of secrets.
@@ -4564,14 +4569,14 @@ export interface components {
              * @description The duration of the session; for a running session, until now.
              */
             durationSeconds: number;
-            endReason: components["schemas"]["EndReasonOrNull"];
-            endedAt: components["schemas"]["TimestampOrNull"];
+            endReason: components["schemas"]["SessionEndReason"];
+            endedAt: components["schemas"]["OptionalTimestamp"];
             id: components["schemas"]["Uuid"];
-            keyId: components["schemas"]["UuidOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
             launchId: components["schemas"]["Uuid"];
             machineId: components["schemas"]["MachineId"];
             metadata: components["schemas"]["Metadata"];
-            name: components["schemas"]["SessionNameOrNull"];
+            name: components["schemas"]["OptionalSessionName"];
             network?: components["schemas"]["NetworkTotals"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile at launch. */
@@ -4591,17 +4596,17 @@ export interface components {
              * @description The duration of the session; for a running session, until now.
              */
             durationSeconds: number;
-            endReason: components["schemas"]["EndReasonOrNull"];
-            endedAt: components["schemas"]["TimestampOrNull"];
+            endReason: components["schemas"]["SessionEndReason"];
+            endedAt: components["schemas"]["OptionalTimestamp"];
             id: components["schemas"]["Uuid"];
-            keyId: components["schemas"]["UuidOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
             /** @description The name of the organization key; null if it is not known. */
             keyName: string | null;
             launchId: components["schemas"]["Uuid"];
             machine?: components["schemas"]["Machine"];
             machineId: components["schemas"]["MachineId"];
             metadata: components["schemas"]["Metadata"];
-            name: components["schemas"]["SessionNameOrNull"];
+            name: components["schemas"]["OptionalSessionName"];
             network?: components["schemas"]["NetworkTotals"];
             networkHosts?: components["schemas"]["NetworkHosts"];
             profileId: components["schemas"]["Uuid"];
@@ -4617,8 +4622,13 @@ export interface components {
         /** @description A success with a session. */
         SessionDetailResponse: {
             data: components["schemas"]["SessionDetail"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
+        /**
+         * @description Why a session ended; null while it runs.
+         * @enum {string|null}
+         */
+        SessionEndReason: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
         /** @description A page of sessions. */
         SessionList: {
             /** @description The sessions of this page. */
@@ -4630,7 +4640,7 @@ export interface components {
         /** @description A success with a page of sessions. */
         SessionListResponse: {
             data: components["schemas"]["SessionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description An entry of the timeline of a session. */
         SessionMoment: {
@@ -4651,11 +4661,6 @@ export interface components {
          * @example Nightly checkout
          */
         SessionName: string;
-        /**
-         * @description The name of the session; null if it has none.
-         * @example Nightly checkout
-         */
-        SessionNameOrNull: string | null;
         /** @description What the browser has transferred and was denied. */
         SessionNetwork: {
             items: components["schemas"]["NetworkHosts"];
@@ -4715,21 +4720,21 @@ export interface components {
         };
         /** @description The session, as recorded by the cloud. */
         SessionReport: {
-            endReason: components["schemas"]["EndReasonOrNull"];
-            endedAt: components["schemas"]["TimestampOrNull"];
+            endReason: components["schemas"]["SessionEndReason"];
+            endedAt: components["schemas"]["OptionalTimestamp"];
             sessionId: components["schemas"]["Uuid"];
-            slotId: components["schemas"]["UuidOrNull"];
-            startedAt: components["schemas"]["TimestampOrNull"];
+            slotId: components["schemas"]["OptionalUuid"];
+            startedAt: components["schemas"]["OptionalTimestamp"];
             status: components["schemas"]["SessionStatus"];
         };
         /** @description A success with the session. */
         SessionReportResponse: {
             data: components["schemas"]["SessionReport"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The license slot of a session. `getLicenseSlot` returns all its fields. */
         SessionSlot: {
-            leaseUntil: components["schemas"]["TimestampOrNull"];
+            leaseUntil: components["schemas"]["OptionalTimestamp"];
             releaseReason: components["schemas"]["LicenseReleaseReason"];
             slotId: components["schemas"]["Uuid"];
             /** @description Whether reclaim would release the slot now. */
@@ -4751,7 +4756,7 @@ export interface components {
         SessionStatus: "running" | "exited" | "killed";
         /** @description A new session and its token. */
         SignIn: {
-            activeOrganizationId: components["schemas"]["UuidOrNull"];
+            activeOrganizationId: components["schemas"]["OptionalUuid"];
             expiresAt: components["schemas"]["Timestamp"];
             /** @description For `Authorization: Bearer` in scripts. Store it like a password. */
             token: string;
@@ -4769,7 +4774,7 @@ export interface components {
         /** @description A success with a sign-in link. */
         SignInLinkResponse: {
             data: components["schemas"]["SignInLink"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description An account's credentials. */
         SignInRequest: {
@@ -4781,9 +4786,9 @@ export interface components {
             password: string;
         };
         /** @description A success with the new session. */
-        SignInResponse: {
+        SignInTokenResponse: {
             data: components["schemas"]["SignIn"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The token of a sign-in link. */
         SignInWithLinkRequest: {
@@ -4805,25 +4810,6 @@ export interface components {
             name: components["schemas"]["UserName"];
             password: components["schemas"]["NewPassword"];
         };
-        /**
-         * @description A width and a height in CSS pixels; null uses the default.
-         * @example {
-         *       "height": 720,
-         *       "width": 1280
-         *     }
-         */
-        SizeOrNull: {
-            /**
-             * Format: int32
-             * @description The height in CSS pixels.
-             */
-            height: number;
-            /**
-             * Format: int32
-             * @description The width in CSS pixels.
-             */
-            width: number;
-        } | null;
         /**
          * @description The sort direction.
          * @default desc
@@ -4855,6 +4841,31 @@ export interface components {
          *     opens no tab in a headless browser, which is then ready sooner.
          */
         StartUrls: components["schemas"]["StartUrl"][];
+        /**
+         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+         * @example {
+         *       "block": [
+         *         "image"
+         *       ],
+         *       "navigate": {
+         *         "allow": [
+         *           "*.example.com",
+         *           "https://accounts.example.org/login*"
+         *         ]
+         *       }
+         *     }
+         */
+        StoredNetworkRules: {
+            block?: components["schemas"]["BlockedContents"];
+            connect?: components["schemas"]["ConnectionFilter"];
+            downloads?: components["schemas"]["TransferRule"];
+            maxBytes?: components["schemas"]["MaxBytes"];
+            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
+            methods?: components["schemas"]["MethodRules"];
+            navigate?: components["schemas"]["NavigationFilter"];
+            uploads?: components["schemas"]["TransferRule"];
+        } | null;
         /** @description A Stripe event. Only its type and its object are read. */
         StripeEvent: {
             /**
@@ -4971,7 +4982,7 @@ export interface components {
         /** @description A success with the subscription. */
         SubscriptionResponse: {
             data: components["schemas"]["Subscription"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description - `active`: the subscription is paid.
@@ -4983,6 +4994,11 @@ export interface components {
          * @enum {string}
          */
         SubscriptionStatus: "active" | "past_due" | "suspended" | "canceled";
+        /**
+         * @description True for every success.
+         * @enum {boolean}
+         */
+        SuccessFlag: true;
         /** @description One label. */
         Tag: string;
         /**
@@ -5000,12 +5016,6 @@ export interface components {
          */
         Timestamp: string;
         /**
-         * Format: date-time
-         * @description A time in UTC, RFC 3339; null if the event has not happened.
-         * @example 2026-11-21T10:15:00Z
-         */
-        TimestampOrNull: string | null;
-        /**
          * @description An IANA time zone.
          * @example Europe/Berlin
          */
@@ -5016,14 +5026,9 @@ export interface components {
          * @enum {string}
          */
         TransferRule: "allow" | "deny";
-        /**
-         * @description True for every success.
-         * @enum {boolean}
-         */
-        True: true;
         /** @description The fields to update. Omitted fields do not change. */
         UpdateApiKeyRequest: {
-            expiresAt?: components["schemas"]["TimestampOrNull"];
+            expiresAt?: components["schemas"]["OptionalTimestamp"];
             name?: components["schemas"]["ApiKeyName"];
         };
         /** @description The fields to change. */
@@ -5038,7 +5043,7 @@ export interface components {
         /** @description The fields to update. Omitted fields do not change. */
         UpdateOrganizationRequest: {
             name?: components["schemas"]["OrganizationName"];
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             slug?: components["schemas"]["OrganizationSlug"];
         };
         /**
@@ -5056,16 +5061,16 @@ export interface components {
             forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
-            hasTouch?: components["schemas"]["FlagOrNull"];
+            hasTouch?: components["schemas"]["OptionalFlag"];
             idleTimeoutSeconds?: components["schemas"]["IdleTimeoutSeconds"];
-            ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
-            isMobile?: components["schemas"]["FlagOrNull"];
+            ignoreHTTPSErrors?: components["schemas"]["OptionalFlag"];
+            isMobile?: components["schemas"]["OptionalFlag"];
             locale?: components["schemas"]["Locale"];
             maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             name?: components["schemas"]["ProfileName"];
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             /** @description Free text. */
             notes?: string;
             os?: components["schemas"]["OperatingSystem"];
@@ -5078,12 +5083,12 @@ export interface components {
             record?: components["schemas"]["RecordedParts"];
             reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
-            screen?: components["schemas"]["SizeOrNull"];
+            screen?: components["schemas"]["ScreenSize"];
             startUrls?: components["schemas"]["StartUrls"];
             tags?: components["schemas"]["Tags"];
             timezoneId?: components["schemas"]["TimezoneId"];
             userAgent?: components["schemas"]["UserAgent"];
-            viewport?: components["schemas"]["SizeOrNull"];
+            viewport?: components["schemas"]["ScreenSize"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
         };
         /**
@@ -5148,10 +5153,10 @@ export interface components {
              * @description Requests that were denied.
              */
             denied: number;
-            keyId: components["schemas"]["UuidOrNull"];
+            keyId: components["schemas"]["OptionalUuid"];
             /** @description The name of the organization key; null if it is not known. */
             keyName: string | null;
-            profileId: components["schemas"]["UuidOrNull"];
+            profileId: components["schemas"]["OptionalUuid"];
             /** @description The name of the profile at launch. */
             profileName: string;
             /**
@@ -5168,7 +5173,7 @@ export interface components {
         /** @description A success with the usage by day. */
         UsageDaysResponse: {
             data: components["schemas"]["UsageDays"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The field to type, and where. */
         UseSecretRequest: {
@@ -5198,7 +5203,7 @@ export interface components {
         /** @description A success with the value of a field. */
         UsedSecretResponse: {
             data: components["schemas"]["UsedSecret"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A user account. */
         User: {
@@ -5222,7 +5227,7 @@ export interface components {
         /** @description A success with the account. */
         UserResponse: {
             data: components["schemas"]["User"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * Format: uuid
@@ -5230,11 +5235,6 @@ export interface components {
          * @example 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
          */
         Uuid: string;
-        /**
-         * Format: uuid
-         * @description An identifier, or null if there is none.
-         */
-        UuidOrNull: string | null;
         /** @description The token that verifies an e-mail address. */
         VerifyEmailRequest: {
             token: components["schemas"]["MailToken"];
@@ -6707,7 +6707,7 @@ export interface operations {
                      *       "success": true
                      *     }
                      */
-                    "application/json": components["schemas"]["SignInResponse"];
+                    "application/json": components["schemas"]["SignInTokenResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6803,7 +6803,7 @@ export interface operations {
                      *       "success": true
                      *     }
                      */
-                    "application/json": components["schemas"]["SignInResponse"];
+                    "application/json": components["schemas"]["SignInTokenResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6934,7 +6934,7 @@ export interface operations {
                      *       "success": true
                      *     }
                      */
-                    "application/json": components["schemas"]["SignInResponse"];
+                    "application/json": components["schemas"]["SignInTokenResponse"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -8190,6 +8190,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Archive"];
                     "application/zip": components["schemas"]["Archive"];
                 };
             };
@@ -8205,6 +8206,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Archive"];
                     "application/zip": components["schemas"]["Archive"];
                     "multipart/byteranges": components["schemas"]["Archive"];
                 };
@@ -8314,6 +8316,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Archive"];
                     "application/zip": components["schemas"]["Archive"];
                 };
             };
@@ -8329,6 +8332,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Archive"];
                     "application/zip": components["schemas"]["Archive"];
                     "multipart/byteranges": components["schemas"]["Archive"];
                 };

@@ -2206,7 +2206,7 @@ export interface components {
             /** @description The display name. */
             name: string;
             osVersion: components["schemas"]["OsVersion"];
-            viewport: components["schemas"]["SizeOrNull"];
+            viewport: components["schemas"]["ScreenSize"];
         };
         /** @description The device models of a browser version. */
         AndroidModels: {
@@ -2217,7 +2217,7 @@ export interface components {
         /** @description A success with the Android models. */
         AndroidModelsResponse: {
             data: components["schemas"]["AndroidModels"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The decision of the person. */
         AnswerHandoverQuestionRequest: {
@@ -2302,7 +2302,7 @@ export interface components {
         /** @description A success with the lifetime of a browser. */
         BrowserLifetimeResponse: {
             data: components["schemas"]["BrowserLifetime"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description What a browser has transferred and was denied. */
         BrowserNetwork: {
@@ -2314,7 +2314,7 @@ export interface components {
         /** @description A success with the traffic of a browser. */
         BrowserNetworkResponse: {
             data: components["schemas"]["BrowserNetwork"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A browser session on this machine. The port and the URLs are null after the session has ended. */
         BrowserSession: {
@@ -2335,8 +2335,8 @@ export interface components {
             debugPort: number | null;
             /** @description The URL of DevTools. It contains a control token, which opens one page: `devtoolsFrontendUrl` or `viewUrl`. The resulting cookie opens the other page. After the token is used, both URLs contain a new one. Null if the build has no DevTools front end. */
             devtoolsFrontendUrl: string | null;
-            endReason: components["schemas"]["EndReasonOrNull"];
-            endedAt: components["schemas"]["TimestampOrNull"];
+            endReason: components["schemas"]["SessionEndReason"];
+            endedAt: components["schemas"]["OptionalTimestamp"];
             engine: components["schemas"]["BrowserEngine"];
             /**
              * Format: int32
@@ -2368,7 +2368,7 @@ export interface components {
              */
             maxDurationSeconds: number | null;
             metadata: components["schemas"]["Metadata"];
-            name: components["schemas"]["SessionNameOrNull"];
+            name: components["schemas"]["OptionalSessionName"];
             profileId: components["schemas"]["Uuid"];
             /** @description The name of the profile. */
             profileName: string;
@@ -2395,12 +2395,12 @@ export interface components {
         /** @description A success with a page of sessions. */
         BrowserSessionListResponse: {
             data: components["schemas"]["BrowserSessionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a session. */
         BrowserSessionResponse: {
             data: components["schemas"]["BrowserSession"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The sort fields of sessions.
@@ -2455,7 +2455,7 @@ export interface components {
             maxDurationSeconds?: components["schemas"]["MaxDurationSeconds"];
             metadata?: components["schemas"]["Metadata"];
             name?: components["schemas"]["SessionName"];
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             permissions?: components["schemas"]["Permissions"];
             /**
              * @description For profiles with `persist`: whether to launch with a copy of the last saved data that is not saved at the end. Any number of such launches can run besides one that saves.
@@ -2500,7 +2500,7 @@ export interface components {
         /** @description A success with the installed versions. */
         BrowserVersionsResponse: {
             data: components["schemas"]["BrowserVersions"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description An identity preset. A null field uses the default of the browser. */
         Bundle: {
@@ -2509,8 +2509,8 @@ export interface components {
             /** @description The file name of the bundle. */
             filename: string;
             gpuName: components["schemas"]["GpuName"];
-            hasTouch: components["schemas"]["FlagOrNull"];
-            isMobile: components["schemas"]["FlagOrNull"];
+            hasTouch: components["schemas"]["OptionalFlag"];
+            isMobile: components["schemas"]["OptionalFlag"];
             model: components["schemas"]["DeviceModel"];
             /** @description The display name. */
             name: string;
@@ -2518,9 +2518,9 @@ export interface components {
             osArch: components["schemas"]["OsArch"];
             osVersion: components["schemas"]["OsVersion"];
             renderer: components["schemas"]["Renderer"];
-            screen: components["schemas"]["SizeOrNull"];
+            screen: components["schemas"]["ScreenSize"];
             userAgent: components["schemas"]["UserAgent"];
-            viewport: components["schemas"]["SizeOrNull"];
+            viewport: components["schemas"]["ScreenSize"];
             windowsVersion: components["schemas"]["WindowsVersion"];
         };
         /** @description A page of bundles. */
@@ -2532,7 +2532,7 @@ export interface components {
         /** @description A success with a page of bundles. */
         BundleListResponse: {
             data: components["schemas"]["BundleList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description An operating system.
@@ -2633,7 +2633,7 @@ export interface components {
         /** @description A success with the closed tab. */
         CloseResponse: {
             data: components["schemas"]["Closed"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The closed tab. */
         Closed: {
@@ -2643,7 +2643,7 @@ export interface components {
         };
         /** @description The compatibility of the cloud contract with this worker. */
         CloudContract: {
-            actual: components["schemas"]["ContractVersionOrNull"];
+            actual: components["schemas"]["OptionalContractVersion"];
             expected: components["schemas"]["ContractVersion"];
             fit: components["schemas"]["CloudContractFit"];
         };
@@ -2713,18 +2713,13 @@ export interface components {
         /** @description A success with a console session. */
         ConsoleSessionResponse: {
             data: components["schemas"]["ConsoleSession"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A version of an API contract, `info.version` of its document.
          * @example 1.0.0
          */
         ContractVersion: string;
-        /**
-         * @description The contract version of the cloud; null until the cloud has reported it.
-         * @example 1.0.0
-         */
-        ContractVersionOrNull: string | null;
         /**
          * @description Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
          *     data.
@@ -2761,13 +2756,8 @@ export interface components {
         /** @description A success without data. */
         EmptyResponse: {
             data: components["schemas"]["Empty"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
-        /**
-         * @description Why a session ended; null while it runs.
-         * @enum {string|null}
-         */
-        EndReasonOrNull: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
         /** @description An error. */
         Error: {
             code: components["schemas"]["ErrorCode"];
@@ -2859,7 +2849,7 @@ export interface components {
         /** @description The failure envelope. Branch on `error.code`, not on the status or the message. */
         ErrorResponse: {
             error: components["schemas"]["Error"];
-            success: components["schemas"]["False"];
+            success: components["schemas"]["FailureFlag"];
         };
         /**
          * @description Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
@@ -2901,7 +2891,7 @@ export interface components {
         /** @description A success with the extensions. */
         ExtensionListResponse: {
             data: components["schemas"]["ExtensionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * Format: binary
@@ -2911,7 +2901,7 @@ export interface components {
         /** @description A success with an extension. */
         ExtensionResponse: {
             data: components["schemas"]["Extension"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
@@ -2935,7 +2925,7 @@ export interface components {
          * @description False for every failure.
          * @enum {boolean}
          */
-        False: false;
+        FailureFlag: false;
         /**
          * Format: binary
          * @description A file.
@@ -2968,7 +2958,7 @@ export interface components {
         /** @description A success with the input that was filled. */
         FillResponse: {
             data: components["schemas"]["Filled"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The input that was filled. */
         Filled: {
@@ -2981,11 +2971,6 @@ export interface components {
             secretId: components["schemas"]["Uuid"];
             targetId: components["schemas"]["DevtoolsId"];
         };
-        /**
-         * @description A flag; null uses the default.
-         * @example false
-         */
-        FlagOrNull: boolean | null;
         /** @description The capacity of the machine. */
         FleetCapacity: {
             /** @description Whether the worker accepts launches. */
@@ -3069,7 +3054,7 @@ export interface components {
         /** @description A success with the load of the machine. */
         FleetLiveResponse: {
             data: components["schemas"]["FleetLive"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The last sample of the resource usage. */
         FleetPressure: {
@@ -3141,7 +3126,7 @@ export interface components {
         /** @description A success with the state of the machine. */
         FleetStatusResponse: {
             data: components["schemas"]["FleetStatus"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The pool of warm browsers, and how launches since the start of the worker acquired their browsers. */
         FleetWarmPool: {
@@ -3273,17 +3258,17 @@ export interface components {
         /** @description A success with questions. */
         HandoverQuestionListResponse: {
             data: components["schemas"]["HandoverQuestionList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a question. */
         HandoverQuestionResponse: {
             data: components["schemas"]["HandoverQuestion"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a handover. */
         HandoverResponse: {
             data: components["schemas"]["Handover"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description - `open`: the person has the browser.
@@ -3377,12 +3362,12 @@ export interface components {
         /** @description A success with a page of files. */
         LaunchFileListResponse: {
             data: components["schemas"]["LaunchFileList"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description A success with a file. */
         LaunchFileResponse: {
             data: components["schemas"]["LaunchFile"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description Where a file comes from.
@@ -3406,7 +3391,7 @@ export interface components {
             proxyOverride?: components["schemas"]["ProxySettings"];
             spec?: components["schemas"]["LaunchSpec"];
             waitSeconds?: components["schemas"]["WaitSeconds"];
-        };
+        } & unknown;
         /**
          * @description Criteria for an ephemeral profile that exists only for one launch. It counts toward `profileLimit` while it
          *     exists. Omitted fields use the default of the browser.
@@ -3435,15 +3420,15 @@ export interface components {
             forcedColors?: components["schemas"]["ForcedColors"];
             geolocation?: components["schemas"]["Geolocation"];
             gpuName?: components["schemas"]["GpuName"];
-            hasTouch?: components["schemas"]["FlagOrNull"];
-            ignoreHTTPSErrors?: components["schemas"]["FlagOrNull"];
-            isMobile?: components["schemas"]["FlagOrNull"];
+            hasTouch?: components["schemas"]["OptionalFlag"];
+            ignoreHTTPSErrors?: components["schemas"]["OptionalFlag"];
+            isMobile?: components["schemas"]["OptionalFlag"];
             locale?: components["schemas"]["Locale"];
             metadata?: components["schemas"]["Metadata"];
             model?: components["schemas"]["DeviceModel"];
             /** @description The profile name in the session feed. */
             name?: string;
-            network?: components["schemas"]["NetworkRulesOrNull"];
+            network?: components["schemas"]["StoredNetworkRules"];
             os?: components["schemas"]["OperatingSystem"];
             osArch?: components["schemas"]["OsArch"];
             osVersion?: components["schemas"]["OsVersion"];
@@ -3451,11 +3436,11 @@ export interface components {
             proxy?: components["schemas"]["ProxySettings"];
             reducedMotion?: components["schemas"]["ReducedMotion"];
             renderer?: components["schemas"]["Renderer"];
-            screen?: components["schemas"]["SizeOrNull"];
+            screen?: components["schemas"]["ScreenSize"];
             startUrls?: components["schemas"]["NonEmptyStartUrls"];
             timezoneId?: components["schemas"]["TimezoneId"];
             userAgent?: components["schemas"]["UserAgent"];
-            viewport?: components["schemas"]["SizeOrNull"];
+            viewport?: components["schemas"]["ScreenSize"];
             windowsVersion?: components["schemas"]["WindowsVersion"];
         };
         /**
@@ -3485,7 +3470,7 @@ export interface components {
         /** @description A success of a liveness probe. */
         LivenessResponse: {
             data: components["schemas"]["Liveness"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The status.
@@ -3583,7 +3568,7 @@ export interface components {
         /** @description A success with the page. */
         NavigateResponse: {
             data: components["schemas"]["Navigation"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description The page of a tab. */
         Navigation: {
@@ -3674,31 +3659,6 @@ export interface components {
          */
         NetworkProxy: string | null;
         /**
-         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
-         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
-         * @example {
-         *       "block": [
-         *         "image"
-         *       ],
-         *       "navigate": {
-         *         "allow": [
-         *           "*.example.com",
-         *           "https://accounts.example.org/login*"
-         *         ]
-         *       }
-         *     }
-         */
-        NetworkRulesOrNull: {
-            block?: components["schemas"]["BlockedContents"];
-            connect?: components["schemas"]["ConnectionFilter"];
-            downloads?: components["schemas"]["TransferRule"];
-            maxBytes?: components["schemas"]["MaxBytes"];
-            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
-            methods?: components["schemas"]["MethodRules"];
-            navigate?: components["schemas"]["NavigationFilter"];
-            uploads?: components["schemas"]["TransferRule"];
-        } | null;
-        /**
          * @description What a browser has transferred and was denied. Bytes are those of the TCP connections of the worker to hosts and proxies, with
          *     TLS, headers and the handshakes of proxies.
          * @example {
@@ -3754,6 +3714,27 @@ export interface components {
          * @enum {string|null}
          */
         OperatingSystem: "windows" | "macos" | "linux" | "android" | null;
+        /**
+         * @description The contract version of the cloud; null until the cloud has reported it.
+         * @example 1.0.0
+         */
+        OptionalContractVersion: string | null;
+        /**
+         * @description A flag; null uses the default.
+         * @example false
+         */
+        OptionalFlag: boolean | null;
+        /**
+         * @description The name of the session; null if it has none.
+         * @example Nightly checkout
+         */
+        OptionalSessionName: string | null;
+        /**
+         * Format: date-time
+         * @description A time in UTC, RFC 3339; null if the event has not happened.
+         * @example 2026-11-21T10:15:00Z
+         */
+        OptionalTimestamp: string | null;
         /**
          * @description The processor architecture.
          * @example x86
@@ -3839,7 +3820,7 @@ export interface components {
         /** @description A success with console messages. */
         PageLogResponse: {
             data: components["schemas"]["PageLog"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /** @description Server-sent events. */
         PageLogStream: string;
@@ -3978,7 +3959,7 @@ export interface components {
         /** @description A success of a readiness probe. */
         ReadinessResponse: {
             data: components["schemas"]["Readiness"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The status.
@@ -4049,7 +4030,7 @@ export interface components {
         /** @description A success with a recording. */
         RecordingResponse: {
             data: components["schemas"]["Recording"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description - `recording`: the session is being recorded.
@@ -4068,7 +4049,7 @@ export interface components {
         /** @description A success with a recording ticket. */
         RecordingTicketResponse: {
             data: components["schemas"]["RecordingTicket"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The value of `prefers-reduced-motion`.
@@ -4099,7 +4080,7 @@ export interface components {
             url?: string;
             waitSeconds?: components["schemas"]["WaitSeconds"];
             waitUntil?: components["schemas"]["WaitUntil"];
-        } & Record<string, never>;
+        } & unknown;
         /**
          * @description The page, the launch and the options of the document.
          * @example {
@@ -4127,7 +4108,7 @@ export interface components {
             url?: string;
             waitSeconds?: components["schemas"]["WaitSeconds"];
             waitUntil?: components["schemas"]["WaitUntil"];
-        } & Record<string, never>;
+        } & unknown;
         /**
          * @description The page, the launch and the options of the screenshot.
          * @example {
@@ -4155,7 +4136,7 @@ export interface components {
             url?: string;
             waitSeconds?: components["schemas"]["WaitSeconds"];
             waitUntil?: components["schemas"]["WaitUntil"];
-        } & Record<string, never>;
+        } & unknown;
         /** @description The HTML of a document. */
         RenderedHtml: string;
         /**
@@ -4168,6 +4149,25 @@ export interface components {
          * @enum {string}
          */
         SameSite: "Strict" | "Lax" | "None";
+        /**
+         * @description A width and a height in CSS pixels; null uses the default.
+         * @example {
+         *       "height": 720,
+         *       "width": 1280
+         *     }
+         */
+        ScreenSize: {
+            /**
+             * Format: int32
+             * @description The height in CSS pixels.
+             */
+            height: number;
+            /**
+             * Format: int32
+             * @description The width in CSS pixels.
+             */
+            width: number;
+        } | null;
         /**
          * @description The options of a screenshot.
          * @example {
@@ -4195,15 +4195,15 @@ export interface components {
             width?: number;
         };
         /**
+         * @description Why a session ended; null while it runs.
+         * @enum {string|null}
+         */
+        SessionEndReason: "client_close" | "idle" | "max_duration" | "never_connected" | "crash" | "unresponsive" | "oom" | "killed" | "license" | "drain" | "unknown" | null;
+        /**
          * @description The name of the session, for people.
          * @example Nightly checkout
          */
         SessionName: string;
-        /**
-         * @description The name of the session; null if it has none.
-         * @example Nightly checkout
-         */
-        SessionNameOrNull: string | null;
         /**
          * @description - `running`: the browser is running.
          *     - `exited`: the browser ended by itself.
@@ -4230,25 +4230,6 @@ export interface components {
              */
             width: number;
         };
-        /**
-         * @description A width and a height in CSS pixels; null uses the default.
-         * @example {
-         *       "height": 720,
-         *       "width": 1280
-         *     }
-         */
-        SizeOrNull: {
-            /**
-             * Format: int32
-             * @description The height in CSS pixels.
-             */
-            height: number;
-            /**
-             * Format: int32
-             * @description The width in CSS pixels.
-             */
-            width: number;
-        } | null;
         /**
          * @description The sort direction.
          * @default desc
@@ -4295,7 +4276,7 @@ export interface components {
         /** @description A success with the new handover. */
         StartedHandoverResponse: {
             data: components["schemas"]["StartedHandover"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description A cookie.
@@ -4454,8 +4435,38 @@ export interface components {
         /** @description The state of a browser. */
         StorageStateResponse: {
             data: components["schemas"]["StorageState"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
+        /**
+         * @description What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+         *     launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+         * @example {
+         *       "block": [
+         *         "image"
+         *       ],
+         *       "navigate": {
+         *         "allow": [
+         *           "*.example.com",
+         *           "https://accounts.example.org/login*"
+         *         ]
+         *       }
+         *     }
+         */
+        StoredNetworkRules: {
+            block?: components["schemas"]["BlockedContents"];
+            connect?: components["schemas"]["ConnectionFilter"];
+            downloads?: components["schemas"]["TransferRule"];
+            maxBytes?: components["schemas"]["MaxBytes"];
+            maxRequestsPerMinute?: components["schemas"]["MaxRequestsPerMinute"];
+            methods?: components["schemas"]["MethodRules"];
+            navigate?: components["schemas"]["NavigationFilter"];
+            uploads?: components["schemas"]["TransferRule"];
+        } | null;
+        /**
+         * @description True for every success.
+         * @enum {boolean}
+         */
+        SuccessFlag: true;
         /** @description A step of the launch. */
         TimelineStep: {
             /**
@@ -4485,12 +4496,6 @@ export interface components {
          */
         Timestamp: string;
         /**
-         * Format: date-time
-         * @description A time in UTC, RFC 3339; null if the event has not happened.
-         * @example 2026-11-21T10:15:00Z
-         */
-        TimestampOrNull: string | null;
-        /**
          * @description An IANA time zone.
          * @example Europe/Berlin
          */
@@ -4501,11 +4506,6 @@ export interface components {
          * @enum {string}
          */
         TransferRule: "allow" | "deny";
-        /**
-         * @description True for every success.
-         * @enum {boolean}
-         */
-        True: true;
         /**
          * @description Why the worker does not accept launches; null if it does. `draining` also means that the worker is shutting
          *     down. `cloud_unreachable`, `key_refused`, `no_key` and `cloud_incompatible` describe the license. `isolation`
@@ -4617,7 +4617,7 @@ export interface components {
         /** @description A success with a ticket. */
         ViewTicketResponse: {
             data: components["schemas"]["ViewTicket"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * Format: int32
@@ -4764,7 +4764,7 @@ export interface components {
         /** @description A success with the health of the worker. */
         WorkerHealthResponse: {
             data: components["schemas"]["WorkerHealth"];
-            success: components["schemas"]["True"];
+            success: components["schemas"]["SuccessFlag"];
         };
         /**
          * @description The health status: `draining` if the worker does not accept launches.
@@ -4860,6 +4860,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
+                "application/octet-stream": components["schemas"]["FileContent"];
                 "application/zip": components["schemas"]["FileContent"];
             };
         };
@@ -7343,6 +7344,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Binary"];
                     "application/pdf": components["schemas"]["Binary"];
                 };
             };
@@ -7577,6 +7579,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Binary"];
                     "image/jpeg": components["schemas"]["Binary"];
                     "image/png": components["schemas"]["Binary"];
                 };
@@ -9384,6 +9387,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Binary"];
                     "application/pdf": components["schemas"]["Binary"];
                 };
             };
@@ -9771,6 +9775,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["Binary"];
                     "image/jpeg": components["schemas"]["Binary"];
                     "image/png": components["schemas"]["Binary"];
                 };
@@ -10614,6 +10619,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
                     "video/mp4": components["schemas"]["FileContent"];
                     "video/webm": components["schemas"]["FileContent"];
                 };
@@ -10629,6 +10635,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/octet-stream": components["schemas"]["FileContent"];
                     "multipart/byteranges": components["schemas"]["FileContent"];
                     "video/mp4": components["schemas"]["FileContent"];
                     "video/webm": components["schemas"]["FileContent"];
@@ -10686,6 +10693,11 @@ export interface operations {
                      *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
                      */
                     "application/x-ndjson": components["schemas"]["RecordingEvents"];
+                    /**
+                     * @example {"atMs":0,"at":"2026-01-05T09:30:00Z","kind":"recording_started"}
+                     *     {"atMs":412,"at":"2026-01-05T09:30:00.412Z","kind":"navigation","targetId":"5B2E6E4A91C44E5E9D8B3C7F0A1D2E3F","url":"https://example.com/"}
+                     */
+                    "text/plain": components["schemas"]["RecordingEvents"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -863,7 +863,7 @@ type AndroidModel struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.SizeOrNull `json:"viewport"`
+	Viewport *externalRef0.ScreenSize `json:"viewport"`
 }
 
 // AndroidModels The device models of a browser version.
@@ -883,7 +883,7 @@ type AndroidModelsResponse struct {
 	Data AndroidModels `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // AnswerHandoverQuestionRequest The decision of the person.
@@ -970,7 +970,7 @@ type BrowserLifetimeResponse struct {
 	Data BrowserLifetime `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BrowserNetwork What a browser has transferred and was denied.
@@ -997,7 +997,7 @@ type BrowserNetworkResponse struct {
 	Data BrowserNetwork `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BrowserSession A browser session on this machine. The port and the URLs are null after the session has ended.
@@ -1035,12 +1035,12 @@ type BrowserSession struct {
 	DevtoolsFrontendUrl *string `json:"devtoolsFrontendUrl"`
 
 	// EndReason Why a session ended; null while it runs.
-	EndReason *externalRef0.EndReasonOrNull `json:"endReason"`
+	EndReason *externalRef0.SessionEndReason `json:"endReason"`
 
 	// EndedAt A time in UTC, RFC 3339; null if the event has not happened.
 	//
 	// Example: 2026-11-21T10:15:00Z
-	EndedAt *externalRef0.TimestampOrNull `json:"endedAt"`
+	EndedAt *externalRef0.OptionalTimestamp `json:"endedAt"`
 
 	// Engine The kind of browser. `chromium` is the complete browser. `headless-shell` is a smaller program that starts faster. It
 	// runs headless only, and has no extensions, no DevTools front end, no dark color scheme and no persistent data
@@ -1097,7 +1097,7 @@ type BrowserSession struct {
 	// Name The name of the session; null if it has none.
 	//
 	// Example: Nightly checkout
-	Name *externalRef0.SessionNameOrNull `json:"name"`
+	Name *externalRef0.OptionalSessionName `json:"name"`
 
 	// ProfileId An identifier.
 	//
@@ -1154,7 +1154,7 @@ type BrowserSessionListResponse struct {
 	Data BrowserSessionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BrowserSessionResponse A success with a session.
@@ -1163,7 +1163,7 @@ type BrowserSessionResponse struct {
 	Data BrowserSession `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BrowserSessionSortField The sort fields of sessions.
@@ -1280,7 +1280,7 @@ type BrowserSettings struct {
 	//
 	//
 	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
-	Network *externalRef0.NetworkRulesOrNull `json:"network,omitempty"`
+	Network *externalRef0.StoredNetworkRules `json:"network,omitempty"`
 
 	// Permissions Permissions that are granted to every page.
 	//
@@ -1362,7 +1362,7 @@ type BrowserVersionsResponse struct {
 	Data BrowserVersions `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Bundle An identity preset. A null field uses the default of the browser.
@@ -1388,12 +1388,12 @@ type Bundle struct {
 	// HasTouch A flag; null uses the default.
 	//
 	// Example: false
-	HasTouch *externalRef0.FlagOrNull `json:"hasTouch"`
+	HasTouch *externalRef0.OptionalFlag `json:"hasTouch"`
 
 	// IsMobile A flag; null uses the default.
 	//
 	// Example: false
-	IsMobile *externalRef0.FlagOrNull `json:"isMobile"`
+	IsMobile *externalRef0.OptionalFlag `json:"isMobile"`
 
 	// Model The device model, for Android.
 	//
@@ -1426,7 +1426,7 @@ type Bundle struct {
 	// Screen A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Screen *externalRef0.SizeOrNull `json:"screen"`
+	Screen *externalRef0.ScreenSize `json:"screen"`
 
 	// UserAgent The User-Agent header and `navigator.userAgent`; null uses the default of the browser.
 	//
@@ -1436,7 +1436,7 @@ type Bundle struct {
 	// Viewport A width and a height in CSS pixels; null uses the default.
 	//
 	// Example: {"height":720,"width":1280}
-	Viewport *externalRef0.SizeOrNull `json:"viewport"`
+	Viewport *externalRef0.ScreenSize `json:"viewport"`
 
 	// WindowsVersion The Windows release, if `os` is windows.
 	//
@@ -1459,7 +1459,7 @@ type BundleListResponse struct {
 	Data BundleList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // BundleOs An operating system.
@@ -1498,7 +1498,7 @@ type CloseResponse struct {
 	Data Closed `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Closed The closed tab.
@@ -1517,7 +1517,7 @@ type CloudContract struct {
 	// Actual The contract version of the cloud; null until the cloud has reported it.
 	//
 	// Example: 1.0.0
-	Actual *ContractVersionOrNull `json:"actual"`
+	Actual *OptionalContractVersion `json:"actual"`
 
 	// Expected A version of an API contract, `info.version` of its document.
 	//
@@ -1586,13 +1586,8 @@ type ConsoleSessionResponse struct {
 	Data ConsoleSession `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
-
-// ContractVersionOrNull The contract version of the cloud; null until the cloud has reported it.
-//
-// Example: 1.0.0
-type ContractVersionOrNull = string
 
 // DataNotSavedReason Why the browser data was not saved, if `dataSaved` is false; null otherwise. The next launch uses the last saved
 // data.
@@ -1624,7 +1619,7 @@ type EmptyResponse struct {
 	Data Empty `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ExpiresReason Why the worker ends the browser at `expiresAt`, as in `endReason`; null without `expiresAt`.
@@ -1677,7 +1672,7 @@ type ExtensionListResponse struct {
 	Data ExtensionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // ExtensionPackage A zip archive or a CRX3 file, at most 64 MiB.
@@ -1689,7 +1684,7 @@ type ExtensionResponse struct {
 	Data Extension `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Extensions The extensions to load, by the ids of `GET /extensions`. They are loaded before the first page, in the order of
@@ -1734,7 +1729,7 @@ type FillResponse struct {
 	Data Filled `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Filled The input that was filled.
@@ -1877,7 +1872,7 @@ type FleetLiveResponse struct {
 	Data FleetLive `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // FleetPressure The last sample of the resource usage.
@@ -2006,7 +2001,7 @@ type FleetStatusResponse struct {
 	Data FleetStatus `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // FleetWarmPool The pool of warm browsers, and how launches since the start of the worker acquired their browsers.
@@ -2134,7 +2129,7 @@ type HandoverQuestionListResponse struct {
 	Data HandoverQuestionList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // HandoverQuestionResponse A success with a question.
@@ -2143,7 +2138,7 @@ type HandoverQuestionResponse struct {
 	Data HandoverQuestion `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // HandoverResponse A success with a handover.
@@ -2152,7 +2147,7 @@ type HandoverResponse struct {
 	Data Handover `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // HandoverStatus - `open`: the person has the browser.
@@ -2257,7 +2252,7 @@ type LaunchFileListResponse struct {
 	Data LaunchFileList `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LaunchFileResponse A success with a file.
@@ -2266,7 +2261,7 @@ type LaunchFileResponse struct {
 	Data LaunchFile `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // LaunchFileSource Where a file comes from.
@@ -2379,7 +2374,7 @@ type NavigateResponse struct {
 	Data Navigation `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // Navigation The page of a tab.
@@ -2409,6 +2404,11 @@ type OpenHandover struct {
 	// Example: 2026-11-21T10:15:00Z
 	Until externalRef0.Timestamp `json:"until"`
 }
+
+// OptionalContractVersion The contract version of the cloud; null until the cloud has reported it.
+//
+// Example: 1.0.0
+type OptionalContractVersion = string
 
 // PageLog A part of the log of a browser.
 //
@@ -2472,7 +2472,7 @@ type PageLogResponse struct {
 	Data PageLog `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // PageLogStream Server-sent events.
@@ -2577,7 +2577,7 @@ type RecordingResponse struct {
 	Data *Recording `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // RecordingState - `recording`: the session is being recorded.
@@ -2603,7 +2603,7 @@ type RecordingTicketResponse struct {
 	Data RecordingTicket `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // RenderContentRequest The page and the launch.
@@ -2822,7 +2822,7 @@ type StartedHandoverResponse struct {
 	Data StartedHandover `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // StateCookie A cookie.
@@ -2932,7 +2932,7 @@ type StorageStateResponse struct {
 	Data StorageState `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // TimelineStep A step of the launch.
@@ -3057,7 +3057,7 @@ type ViewTicketResponse struct {
 	Data ViewTicket `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // WaitUntil The event that the navigation waits for.
@@ -3245,7 +3245,7 @@ type WorkerHealthResponse struct {
 	Data WorkerHealth `json:"data"`
 
 	// Success True for every success.
-	Success externalRef0.True `json:"success"`
+	Success externalRef0.SuccessFlag `json:"success"`
 }
 
 // WorkerHealthStatus The health status: `draining` if the worker does not accept launches.
@@ -9899,6 +9899,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 type FilesArchivedResponseHeaders struct {
 	ContentDisposition *string
+}
+type FilesArchivedApplicationoctetStreamResponse struct {
+	Body io.Reader
+
+	Headers       FilesArchivedResponseHeaders
+	ContentLength int64
 }
 type FilesArchivedApplicationzipResponse struct {
 	Body io.Reader

@@ -38,7 +38,7 @@ func (p *exampleRunner) handoverSetups() map[string]func(context.Context) (examp
 func (p *exampleRunner) questionSetup(ctx context.Context) (exampleSetup, error) {
 	l, err := p.launchWith(ctx, workerapi.BrowserSettings{
 		StartUrls: &sharedapi.StartUrls{"http://bank.example/"},
-		Network:   &sharedapi.NetworkRulesOrNull{Navigate: &sharedapi.NavigationFilter{Ask: &sharedapi.WebPatterns{"bank.example"}}},
+		Network:   &sharedapi.StoredNetworkRules{Navigate: &sharedapi.NavigationFilter{Ask: &sharedapi.WebPatterns{"bank.example"}}},
 	})
 	if err != nil {
 		return exampleSetup{}, err

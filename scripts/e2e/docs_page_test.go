@@ -151,10 +151,10 @@ func (e docsTest) testColorSchemes(t *testing.T) {
 
 func (e docsTest) testSmallScreen(t *testing.T) {
 	visit := e.visit(t, e.workerBase, map[string]any{"width": 360, "scheme": "dark"},
-		visitStep{"visit", "#/Browsers/listBundles"},
+		visitStep{"visit", "#/Catalog/listBundles"},
 		visitStep{"overflow"},
 		visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}},
-		visitStep{"call", "#/Browsers/listBundles"},
+		visitStep{"call", "#/Catalog/listBundles"},
 		visitStep{"overflow"},
 		visitStep{"screenshot", "docs-phone-dark"},
 		visitStep{"dialog"},

@@ -282,7 +282,7 @@ func (e docsTest) testWorker(t *testing.T) {
 	visit = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},
 		visitStep{"visit"},
 		visitStep{"enterCredentials", map[string]string{"controlToken": token}},
-		visitStep{"call", "#/raw/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
+		visitStep{"call", "#/Browser/createViewTicket", map[string]any{"fields": map[string]string{"launchId": session.LaunchID}, "body": map[string]any{"ttlSeconds": 60}}},
 		give,
 		visitStep{"call", "#/Sessions/killBrowserSession", map[string]any{"fields": map[string]string{"sessionId": session.ID}}},
 		visitStep{"findings"},

@@ -50,7 +50,7 @@ func germanProfile(version int32) cloudapi.CreateProfileRequest {
 	return cloudapi.CreateProfileRequest{
 		Name: "Checkout in German", BrowserVersion: version,
 		UserAgent: new(profileAgent), Locale: new("de-DE"), TimezoneId: new("Asia/Tokyo"),
-		Viewport:    &sharedapi.SizeOrNull{Width: 813, Height: 611},
+		Viewport:    &sharedapi.ScreenSize{Width: 813, Height: 611},
 		Geolocation: &sharedapi.Geolocation{Latitude: 52.52, Longitude: 13.405},
 		Permissions: &sharedapi.Permissions{"geolocation"}, ColorScheme: new(sharedapi.ColorScheme("dark")),
 		ExtraHTTPHeaders: &sharedapi.ExtraHttpHeaders{"X-Test-Run": "nightly"},

@@ -99,7 +99,7 @@ func (x *Exchange) checkBody(documented *openapi3.Response) {
 // refused authorization is a success with status 402 (specification 4.2). Raw
 // operations have no envelope.
 func (x *Exchange) checkSuccess(value any) {
-	if slices.Contains(x.match.operation.Tags, "raw") || x.response.StatusCode == http.StatusPaymentRequired {
+	if x.match.operation.Extensions["x-raw"] == true || x.response.StatusCode == http.StatusPaymentRequired {
 		return
 	}
 	envelope, _ := value.(map[string]any)

@@ -82,7 +82,7 @@ func (e *embeddedCloud) signUp() (token string) {
 		e.t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var created cloudapi.SignInResponse
+	var created cloudapi.SignInTokenResponse
 	if err := json.NewDecoder(answer.Body).Decode(&created); err != nil || answer.StatusCode != http.StatusCreated {
 		e.t.Fatalf("sign up: %d, %v", answer.StatusCode, err)
 	}

@@ -29,7 +29,8 @@ func (d *Document) T() *openapi3.T { return d.spec }
 
 // Load loads and validates the document name, resolving references to other files
 // of fsys, and bundles it without external references. Components keep their
-// names; different components with the same name are an error.
+// names; different components with the same name are an error. Enums get names of
+// constants for code generators.
 func Load(ctx context.Context, fsys fs.FS, name string) (*Document, error) {
 	doc, err := read(ctx, fsys, name)
 	if err != nil {
@@ -46,6 +47,7 @@ func Load(ctx context.Context, fsys fs.FS, name string) (*Document, error) {
 	if len(bundle.clashes) > 0 {
 		return nil, fmt.Errorf("bundle %s: %w", name, errors.Join(bundle.clashes...))
 	}
+	nameEnumValues(doc)
 	d, err := publish(ctx, doc)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %s: %w", name, err)

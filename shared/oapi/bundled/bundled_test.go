@@ -1,6 +1,7 @@
 package bundled_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -38,5 +39,28 @@ func TestLoadRefuses(t *testing.T) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestLoad_NamesEnumValues covers generators that declare the constants of all enums in
+// one scope.
+func TestLoad_NamesEnumValues(t *testing.T) {
+	text := `openapi: 3.0.3
+info: {title: t, version: '1'}
+paths: {}
+components:
+  schemas:
+    State: {type: string, nullable: true, enum: [in_progress, lastSeenAt, NOT_FOUND, no-preference, '7', null]}
+    Flag: {type: boolean, enum: [true]}
+    Text: {type: string}`
+	doc, err := bundled.Load(t.Context(), fstest.MapFS{"a.yaml": {Data: []byte(text)}}, "a.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"State": []any{"StateInProgress", "StateLastSeenAt", "StateNotFound", "StateNoPreference", "State7"}, "Flag": nil, "Text": nil}
+	for name, names := range want {
+		if got := doc.T().Components.Schemas[name].Value.Extensions["x-enum-varnames"]; !reflect.DeepEqual(got, names) {
+			t.Errorf("%s: got %v, want %v", name, got, names)
+		}
 	}
 }

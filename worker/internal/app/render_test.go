@@ -66,7 +66,7 @@ func (r *testWorker) render(t *testing.T, path, body string) (status int, text [
 }
 
 // assertRenderEnded checks that the newest session has ended for this reason and that nothing is left.
-func (r *testWorker) assertRenderEnded(t *testing.T, reason sharedapi.EndReasonOrNull) {
+func (r *testWorker) assertRenderEnded(t *testing.T, reason sharedapi.SessionEndReason) {
 	t.Helper()
 	_, text := r.call(t.Context(), t, "GET", "/sessions?limit=1", "", "X-API-Key", workerKey)
 	items := decode[workerapi.BrowserSessionListResponse](t, text).Data.Items

@@ -33,7 +33,7 @@ func TestAuthorize_GrantHasSlotAndProfile(t *testing.T) {
 	locale, password := "de-DE", "secret"
 	profile := fake.Profile(156, func(c *cloudapi.ProfileConfig) {
 		c.Locale, c.Persist = &locale, true
-		c.Viewport = &sharedapi.SizeOrNull{Width: 800, Height: 600}
+		c.Viewport = &sharedapi.ScreenSize{Width: 800, Height: 600}
 		c.Geolocation = &sharedapi.Geolocation{Latitude: 52.5, Longitude: 13.4}
 		c.Permissions = sharedapi.Permissions{"geolocation"}
 		c.Record, c.CaCertificates = sharedapi.RecordedParts{"events", "frames"}, sharedapi.CaCertificates{"PEM"}

@@ -49,7 +49,7 @@ func TestProfile_ReadsLaunchConfiguration(t *testing.T) {
 func TestAuthorize_ReadsNetworkRulesOfOrganization(t *testing.T) {
 	fake, client := newFakeCloud(t)
 	id := fake.Profile(156)
-	fake.OrganizationNetwork(&sharedapi.NetworkRulesOrNull{Connect: &sharedapi.ConnectionFilter{Deny: &sharedapi.HostPatterns{"10.0.0.0/8"}}})
+	fake.OrganizationNetwork(&sharedapi.StoredNetworkRules{Connect: &sharedapi.ConnectionFilter{Deny: &sharedapi.HostPatterns{"10.0.0.0/8"}}})
 	version := sharedapi.BrowserVersion(156)
 	byProfile, err := client.Authorize(t.Context(), authorization(id))
 	bySpec, specErr := client.Authorize(t.Context(), launch.Authorization{SessionID: uuid.New(), Spec: &sharedapi.LaunchSpec{BrowserVersion: &version}, BrowserVersion: 156})

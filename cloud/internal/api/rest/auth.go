@@ -57,7 +57,7 @@ func (a Auth) SignUp(ctx context.Context, r cloudapi.SignUpRequestObject) (cloud
 		return nil, err
 	}
 	return cloudapi.SignUp201JSONResponse{
-		Body: cloudapi.SignInResponse{Success: true, Data: signIn(session)},
+		Body: cloudapi.SignInTokenResponse{Success: true, Data: signIn(session)},
 		Headers: cloudapi.SignUp201ResponseHeaders{
 			SetCookie: a.cookie(session.Token, session.ExpiresAt), Location: "/v1/auth/session",
 		},
@@ -71,7 +71,7 @@ func (a Auth) SignIn(ctx context.Context, r cloudapi.SignInRequestObject) (cloud
 		return nil, err
 	}
 	return cloudapi.SignIn200JSONResponse{
-		Body:    cloudapi.SignInResponse{Success: true, Data: signIn(session)},
+		Body:    cloudapi.SignInTokenResponse{Success: true, Data: signIn(session)},
 		Headers: cloudapi.SignIn200ResponseHeaders{SetCookie: a.cookie(session.Token, session.ExpiresAt)},
 	}, nil
 }

@@ -34,7 +34,7 @@ func (a Auth) SignInWithLink(ctx context.Context, r cloudapi.SignInWithLinkReque
 		return nil, err
 	}
 	return cloudapi.SignInWithLink200JSONResponse{
-		Body:    cloudapi.SignInResponse{Success: true, Data: signIn(session)},
+		Body:    cloudapi.SignInTokenResponse{Success: true, Data: signIn(session)},
 		Headers: cloudapi.SignInWithLink200ResponseHeaders{SetCookie: a.cookie(session.Token, session.ExpiresAt)},
 	}, nil
 }

@@ -51,7 +51,7 @@ func configFromProfile(p profile.Config) (cloudapi.ProfileConfig, error) {
 		return config, err
 	}
 	config.ProfileId, config.Ephemeral, config.Version = p.ID, p.Ephemeral, p.Version
-	config.OrganizationNetwork, err = settings.Convert[*sharedapi.NetworkRulesOrNull](p.OrganizationNetwork)
+	config.OrganizationNetwork, err = settings.Convert[*sharedapi.StoredNetworkRules](p.OrganizationNetwork)
 	if config.Proxy != nil {
 		config.Proxy.Password = p.ProxyPassword
 	}

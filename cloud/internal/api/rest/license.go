@@ -275,7 +275,7 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 func sessionReport(s license.Session) cloudapi.SessionReport {
 	report := cloudapi.SessionReport{
 		SessionId: s.SessionID, SlotId: s.SlotID, Status: sharedapi.SessionStatusRunning, StartedAt: s.StartedAt,
-		EndedAt: s.EndedAt, EndReason: (*sharedapi.EndReasonOrNull)(s.EndReason),
+		EndedAt: s.EndedAt, EndReason: (*sharedapi.SessionEndReason)(s.EndReason),
 	}
 	if s.Status != nil {
 		report.Status = sharedapi.SessionStatus(*s.Status)

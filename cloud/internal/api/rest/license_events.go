@@ -21,7 +21,7 @@ func (h License) GetLicenseSlot(ctx context.Context, r cloudapi.GetLicenseSlotRe
 		KeyId: slot.KeyID, MachineId: slot.MachineID, BootId: slot.BootID, LaunchId: slot.LaunchID,
 		BrowserVersion: int32OrNil(slot.BrowserVersion), LeaseUntil: slot.LeaseUntil, Stale: slot.Stale,
 		ReleaseReason: (*cloudapi.LicenseReleaseReason)(slot.ReleaseReason), EndStatus: (*cloudapi.LicenseEndStatus)(slot.EndStatus),
-		EndReason: (*sharedapi.EndReasonOrNull)(slot.EndReason),
+		EndReason: (*sharedapi.SessionEndReason)(slot.EndReason),
 	}
 	for _, m := range slot.Moments {
 		data.Timeline = append(data.Timeline, cloudapi.LicenseMoment{What: cloudapi.LicenseMomentKind(m.Kind), At: m.At})

@@ -126,7 +126,7 @@ func (o Organizations) ActivateOrganization(ctx context.Context, _ cloudapi.Acti
 }
 
 func organization(o org.Organization, active bool) (cloudapi.Organization, error) {
-	network, err := settings.Convert[*sharedapi.NetworkRulesOrNull](o.Network)
+	network, err := settings.Convert[*sharedapi.StoredNetworkRules](o.Network)
 	return cloudapi.Organization{
 		Id: o.ID, Name: o.Name, Slug: o.Slug, Role: cloudapi.Role(o.Role), Active: active, Network: network, CreatedAt: o.CreatedAt,
 	}, err

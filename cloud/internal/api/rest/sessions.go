@@ -83,7 +83,7 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 		LaunchId:        s.LaunchID,
 		BrowserVersion:  s.BrowserVersion,
 		Status:          sharedapi.SessionStatus(s.Status),
-		EndReason:       (*sharedapi.EndReasonOrNull)(s.EndReason),
+		EndReason:       (*sharedapi.SessionEndReason)(s.EndReason),
 		StartedAt:       s.StartedAt,
 		EndedAt:         s.EndedAt,
 		DurationSeconds: int64(s.Duration / time.Second),

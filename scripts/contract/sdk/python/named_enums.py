@@ -1,6 +1,7 @@
 """python named_enums.py DOCUMENT: prints the document with each nullable enum as `oneOf` the enum and null.
 
-For an enum with null among its values, the generator would create three classes.
+For an enum with null among its values, the generator would create three classes. The values get short names, because
+the class has the name of the enum.
 """
 
 import json
@@ -8,6 +9,7 @@ import sys
 
 
 def named_enum(name, schema):
+    schema.pop("x-enum-varnames", None)
     if not schema.get("nullable") or None not in schema.get("enum", []):
         return schema
     description = schema.pop("description")

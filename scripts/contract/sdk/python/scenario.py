@@ -68,7 +68,7 @@ def create(user: svc_cloud.AuthenticatedClient) -> UUID:
         os=cloud_models.OperatingSystem.LINUX,
         locale="de-DE",
         timezone_id="Europe/Berlin",
-        viewport=cloud_models.SizeOrNull(width=1280, height=720),
+        viewport=cloud_models.ScreenSize(width=1280, height=720),
     )
     profile = unwrap(create_profile.sync(client=user, body=body)).data
     expect(profile.os is cloud_models.OperatingSystem.LINUX, "the profile does not have the requested settings")

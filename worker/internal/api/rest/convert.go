@@ -83,7 +83,7 @@ func (s *Server) sessionToAPI(source session.Session) (workerapi.BrowserSession,
 		data.Metadata[name] = text
 	}
 	if source.Status != session.Running {
-		endedAt, reason := source.EndedAt, sharedapi.EndReasonOrNull(source.EndReason)
+		endedAt, reason := source.EndedAt, sharedapi.SessionEndReason(source.EndReason)
 		data.EndedAt, data.EndReason = &endedAt, &reason
 		if source.ExitCode != nil {
 			code := int32(*source.ExitCode)

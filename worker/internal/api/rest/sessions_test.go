@@ -93,7 +93,7 @@ func TestGetBrowserSession_EndedHasNoURLs(t *testing.T) {
 	s := r.add(started)
 	var got workerapi.BrowserSessionResponse
 	r.call(t.Context(), t, "DELETE", "/sessions/"+s.ID.String(), "", &got)
-	endedAt, reason := started.Add(time.Minute), sharedapi.EndReasonOrNullKilled
+	endedAt, reason := started.Add(time.Minute), sharedapi.SessionEndReasonKilled
 	want := workerapi.BrowserSession{
 		Id: s.ID, LaunchId: s.LaunchID, Status: sharedapi.SessionStatusKilled, StartedAt: started, ProfileId: s.ProfileID, ProfileName: "Checkout",
 		BrowserVersion: 156, Engine: "chromium", Headless: true, Metadata: sharedapi.Metadata{"team": "checkout"}, EndedAt: &endedAt, EndReason: &reason,

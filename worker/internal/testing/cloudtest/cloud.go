@@ -73,7 +73,7 @@ type Cloud struct {
 	slots      map[uuid.UUID]*slot           // by session
 	ended      map[uuid.UUID]bool            // sessions whose end was reported
 	queue      []queued                      // launches that wait for a slot, in order of arrival
-	network    *sharedapi.NetworkRulesOrNull // of the organization
+	network    *sharedapi.StoredNetworkRules // of the organization
 	secrets    map[string]Secret             // by name
 	limit      *int
 	next       time.Duration

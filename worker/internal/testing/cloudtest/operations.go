@@ -128,7 +128,7 @@ func (c *Cloud) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSess
 		c.t.Errorf("session %s of profile %s was ended with profile %s", r.SessionId, reservation.profile, r.ProfileId)
 	}
 	c.end(r.SessionId)
-	now, reason := time.Now().UTC(), sharedapi.EndReasonOrNull(*r.Body.EndReason)
+	now, reason := time.Now().UTC(), sharedapi.SessionEndReason(*r.Body.EndReason)
 	return cloudapi.EndProfileSession200JSONResponse{Success: true, Data: cloudapi.SessionReport{
 		SessionId: r.SessionId, Status: sharedapi.SessionStatus(*r.Body.Status), EndedAt: &now, EndReason: &reason,
 	}}, nil

@@ -117,7 +117,7 @@ func (c *Cloud) RevokeKey(key string, revoked bool) { c.set(func() { c.revoked[k
 func (c *Cloud) AddKey(key string) { c.set(func() { c.keys = append(c.keys, key) }) }
 
 // OrganizationNetwork sets the network rules of the organization; nil for none.
-func (c *Cloud) OrganizationNetwork(rules *sharedapi.NetworkRulesOrNull) {
+func (c *Cloud) OrganizationNetwork(rules *sharedapi.StoredNetworkRules) {
 	c.set(func() { c.network = rules })
 }
 

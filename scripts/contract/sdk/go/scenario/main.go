@@ -190,8 +190,8 @@ func (s *scenario) useBrowser(ctx context.Context, profile uuid.UUID) error {
 		return unexpected("launch a profile and a spec", refused, err)
 	}
 	wrong := refused.JSON400.Error
-	if wrong.Code != workerapi.ErrorCodeVALIDATIONERROR || !slices.ContainsFunc(*wrong.Details, func(d workerapi.ErrorDetail) bool {
-		return d.Field == "profileId" && d.Code == workerapi.ErrorDetailCodeINVALIDUNION
+	if wrong.Code != workerapi.ErrorCodeValidationError || !slices.ContainsFunc(*wrong.Details, func(d workerapi.ErrorDetail) bool {
+		return d.Field == "profileId" && d.Code == workerapi.ErrorDetailCodeInvalidUnion
 	}) {
 		return unexpected("launch a profile and a spec", refused, nil)
 	}
