@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
@@ -107,42 +105,6 @@ func TestWebDriver_ManagesDownloads(t *testing.T) {
 	}
 }
 
-// bidi is a WebDriver BiDi socket.
-type bidi struct {
-	*ws.Conn
-	last int // id of a command
-}
-
-// do sends a command and returns its result.
-func (b *bidi) do(t *testing.T, method string, params any) map[string]any {
-	t.Helper()
-	b.last++
-	raw, err := json.Marshal(map[string]any{"id": b.last, "method": method, "params": params})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Write(t.Context(), ws.Text, raw); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		_, text, err := b.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer := decode[struct {
-			ID     int
-			Type   string
-			Result map[string]any
-		}](t, text)
-		if answer.ID == b.last && answer.Type == "success" {
-			return answer.Result
-		}
-		if answer.ID == b.last || answer.Type == "error" {
-			t.Fatalf("%s: %s", method, text)
-		}
-	}
-}
-
 // TestWebDriver_KeepsDownloadsWithBiDi downloads in sessions with WebDriver BiDi, for which
 // chromedriver sets the behavior of downloads.
 func TestWebDriver_KeepsDownloadsWithBiDi(t *testing.T) {
@@ -151,22 +113,21 @@ func TestWebDriver_KeepsDownloadsWithBiDi(t *testing.T) {
 	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
 	d.download(t, site.URL+"/1000/default.txt")
 	d.listDownloads(t, 1)
-	conn, err := ws.Dial(t.Context(), d.capabilities["webSocketUrl"].(string), nil, ws.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.CloseNow()
-	b := &bidi{Conn: conn}
+	b := d.bidi(t)
 	created := b.do(t, "browser.createUserContext", map[string]any{})
 	opened := b.do(t, "browsingContext.create", map[string]any{"type": "tab", "userContext": created["userContext"]})
 	d.do(t, "POST", "/window", map[string]any{"handle": opened["context"]})
 	d.do(t, "POST", "/url", map[string]any{"url": site.URL})
 	d.download(t, site.URL+"/1000/created.txt")
 	d.listDownloads(t, 2)
-	b.do(t, "browser.setDownloadBehavior", map[string]any{"downloadBehavior": map[string]any{"type": "allowed", "destinationFolder": "/tmp"}})
-	d.download(t, site.URL+"/1000/allowed.txt")
-	if got := d.listDownloads(t, 3).Names; !slices.Equal(got, []string{"default.txt", "created.txt", "allowed.txt"}) {
-		t.Errorf("listed %q", got)
+	names := []string{"default.txt", "created.txt"}
+	for name, c := range downloadCommands {
+		c.send(t, d, b)
+		d.download(t, site.URL+"/1000/"+name)
+		names = append(names, name)
+		if got := d.listDownloads(t, len(names)).Names; !slices.Equal(got, names) {
+			t.Errorf("listed %q, want %q", got, names)
+		}
 	}
 }
 

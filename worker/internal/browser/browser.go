@@ -80,6 +80,7 @@ type Browser struct {
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
 	drivers       driverState
+	channels      channelTargets
 	encoders      encoderGroup
 	freezer       *freezer
 	files         *files.Launch // nil without Options.Files
@@ -125,6 +126,8 @@ func (b *Browser) interception() intercept.Options {
 		HasSettings: func() bool { return b.emul.started() },
 		Navigate:    func(targetID, url string) { b.emul.navigateWhenReady(targetID, url) },
 		Rules:       func() *netrules.Policy { return b.guard.policy() },
+
+		ExposeProtocol: b.exposeProtocol,
 	}
 	if fill := b.l.opts.FillSecret; fill != nil {
 		options.FillSecret = func(ctx context.Context, targetID string, params json.RawMessage) (any, error) {

@@ -52,11 +52,11 @@ type driverState struct {
 	cancel context.CancelFunc
 
 	mu   sync.Mutex     // orders begin and stop
-	work sync.WaitGroup // servers
+	work sync.WaitGroup // servers, and pages that have the protocol
 }
 
-// begin returns whether a server can be started, which the caller must end with
-// work.Done.
+// begin returns whether a server, or a page, can be connected, which the caller must end
+// with work.Done.
 func (s *driverState) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *driverState) begin() bool {
 	return true
 }
 
-// stop ends all servers and waits for them.
+// stop ends all servers and pages' connections, and waits for them.
 func (s *driverState) stop() {
 	s.mu.Lock()
 	s.cancel()

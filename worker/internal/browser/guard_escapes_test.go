@@ -141,7 +141,7 @@ var documentEscapes = map[string]escape{
 			"message": `{"id":1,"method":"Page.navigate","params":{"url":` + quoted(denied) + `}}`})
 	},
 	"exposed-protocol": func(t *testing.T, w *wall, denied string) {
-		w.viaPage(t, "Target.createTarget", map[string]any{"url": denied})
+		w.expose(t).send(t, "Target.createTarget", map[string]any{"url": denied})
 	},
 	"script-of-new-document": func(t *testing.T, w *wall, denied string) {
 		session := w.page(t)
@@ -219,20 +219,6 @@ func (w *wall) continueAs(t *testing.T, session, address string) error {
 		t.Fatal("no request was intercepted")
 		return nil
 	}
-}
-
-// viaPage makes a call in a page that has the protocol, which the worker does not see.
-func (w *wall) viaPage(t *testing.T, method string, params map[string]any) {
-	t.Helper()
-	session := w.page(t)
-	var page struct{ TargetInfo targetInfo }
-	unmarshal(t, w.call(t, session, "Target.getTargetInfo", nil), &page)
-	w.call(t, "", "Target.exposeDevToolsProtocol", map[string]any{"targetId": page.TargetInfo.TargetID, "bindingName": "protocol"})
-	raw, err := json.Marshal(map[string]any{"id": 1, "method": method, "params": params})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.run(t, session, "protocol.send("+quoted(string(raw))+")")
 }
 
 func TestGuard_DeniesDocuments(t *testing.T) {
@@ -386,17 +372,20 @@ var shownEscapes = map[string]struct {
 	address string
 	attempt escape
 }{
-	"blob":             {"blob:", inPage(`open(URL.createObjectURL(new Blob(["x"], {type: "text/html"})))`)},
-	"exposed-data":     {"data:text/html,x", createInPage},
-	"exposed-chrome":   {"chrome://version/", createInPage},
-	"exposed-devtools": {"devtools://devtools/bundled/inspector.html", createInPage},
-	"exposed-source": {"view-source:", func(t *testing.T, w *wall, source string) {
-		createInPage(t, w, source+w.url("www.allowed", "/"))
+	"blob":           {"blob:", inPage(`open(URL.createObjectURL(new Blob(["x"], {type: "text/html"})))`)},
+	"typed-data":     {"data:text/html,x", openPastRelay},
+	"typed-chrome":   {"chrome://version/", openPastRelay},
+	"typed-devtools": {"devtools://devtools/bundled/inspector.html", openPastRelay},
+	"typed-source": {"view-source:", func(t *testing.T, w *wall, source string) {
+		openPastRelay(t, w, source+w.url("www.allowed", "/"))
 	}},
 }
 
-func createInPage(t *testing.T, w *wall, address string) {
-	w.viaPage(t, "Target.createTarget", map[string]any{"url": address})
+// openPastRelay opens a page as a person does, whose input is not intercepted.
+func openPastRelay(t *testing.T, w *wall, address string) {
+	if err := w.CDP().Call(t.Context(), "", "Target.createTarget", map[string]any{"url": address}, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestGuard_ReplacesShownDocuments(t *testing.T) {

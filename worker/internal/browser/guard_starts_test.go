@@ -93,10 +93,9 @@ func TestGuard_DeniesTransfers(t *testing.T) {
 				t.Errorf("a file chooser: %s", outcome)
 			}
 			for method, params := range map[string]any{
-				"DOM.setFileInputFiles":         map[string]any{"files": []string{"/etc/passwd"}, "backendNodeId": 1},
-				"Input.dispatchDragEvent":       map[string]any{"type": "drop", "x": 1, "y": 1, "data": map[string]any{"items": []any{}, "dragOperationsMask": 1, "files": []string{"/etc/passwd"}}},
-				"Target.exposeDevToolsProtocol": map[string]any{"targetId": w.first},
-				"Target.sendMessageToTarget":    map[string]any{"message": `{"id":1,"method":"DOM.setFileInputFiles","params":{"files":["/etc/passwd"]}}`},
+				"DOM.setFileInputFiles":      map[string]any{"files": []string{"/etc/passwd"}, "backendNodeId": 1},
+				"Input.dispatchDragEvent":    map[string]any{"type": "drop", "x": 1, "y": 1, "data": map[string]any{"items": []any{}, "dragOperationsMask": 1, "files": []string{"/etc/passwd"}}},
+				"Target.sendMessageToTarget": map[string]any{"message": `{"id":1,"method":"DOM.setFileInputFiles","params":{"files":["/etc/passwd"]}}`},
 			} {
 				if err := w.Call(t.Context(), session, method, params, nil); err == nil || !strings.Contains(err.Error(), "the rule uploads of the launch") {
 					t.Errorf("%s: %v", method, err)

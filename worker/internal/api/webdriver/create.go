@@ -137,9 +137,6 @@ func (s *Service) attach(ctx context.Context, launched session.Session, program 
 	if err != nil {
 		return d, nil, err
 	}
-	if capture := running.Browser.Calls().CaptureDownloads; capture != nil && answer["webSocketUrl"] != nil {
-		capture("") // chromedriver has replaced the setting of the default context, in a page of the browser
-	}
 	answer["acceptInsecureCerts"] = command.acceptInsecureCerts
 	if d.managesDownloads = command.managesDownloads; d.managesDownloads { // clients may look only for the name
 		answer[downloadsEnabled] = true

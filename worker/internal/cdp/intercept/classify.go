@@ -20,11 +20,9 @@ const (
 	setPageDownloads = "Page.setDownloadBehavior"
 	loadExtension    = "Extensions.loadUnpacked"
 	closeBrowser     = "Browser.close"
-	callFunction     = "Runtime.callFunctionOn" // after a refused path
-
-	// Commands of WebDriver BiDi
-	createUserContext = "browser.createUserContext"
-	setUserDownloads  = "browser.setDownloadBehavior"
+	exposeProtocol   = "Target.exposeDevToolsProtocol" // a page makes calls then
+	sendToTarget     = "Target.sendMessageToTarget"    // a call in a text
+	callFunction     = "Runtime.callFunctionOn"        // after a refused path
 
 	requestHuman = MethodPrefix + "requestHuman"
 	cancelHuman  = MethodPrefix + "cancelHuman"
@@ -33,7 +31,7 @@ const (
 
 var interceptedMethods = []string{
 	createContext, disposeContext, createTarget, setFiles, setDownloads, setPageDownloads, loadExtension, closeBrowser,
-	createUserContext, setUserDownloads, fillSecret,
+	exposeProtocol, sendToTarget, fillSecret,
 }
 
 // recipient is the recipient of a message.

@@ -1,7 +1,6 @@
 package intercept
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -45,8 +44,6 @@ type Connection struct {
 	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
 	closed    bool
 
-	deniesDownloads bool // of new user contexts; used only by handle
-
 	ctx   context.Context // ends with Close
 	leave context.CancelFunc
 }
@@ -59,10 +56,7 @@ type awaitedCall struct {
 	url        string // of a new page; "" for other calls
 	closes     bool   // it closes the browser
 
-	captures     bool     // it sets the download settings of user contexts
-	userContexts []string // nil for all
-
-	fill *fillCall // it asks for the target of a Svc.fillSecret
+	target *targetCall // it asks for the target of that call
 }
 
 // streams returns the streams of a relay: what the client sends, and what the browser
@@ -194,7 +188,7 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return nil, n.refuseUnclear()
 	}
 	if text := n.calls.refusal(m.text("method"), params); text != "" {
-		return nil, m.refuseByRule(text)
+		return nil, m.refuse(text)
 	}
 	switch m.text("method") {
 	case createContext:
@@ -223,14 +217,14 @@ func (n *Connection) handle(raw []byte) (forward, answer []byte) {
 		return n.setDownloads(m, params), nil
 	case setPageDownloads:
 		return nil, n.setPageDownloads(m, params)
-	case createUserContext:
-		n.createUserContext(key)
-	case setUserDownloads:
-		n.setUserDownloads(key, params)
 	case closeBrowser:
 		n.await(key, awaitedCall{closes: true})
 	case fillSecret:
-		return n.findTarget(key, m)
+		return n.fillSecret(key, m)
+	case exposeProtocol:
+		return n.exposeProtocol(key, m, params), nil
+	case sendToTarget:
+		return nil, m.refuseNested(params)
 	}
 	return nil, nil
 }
@@ -312,7 +306,7 @@ func (n *Connection) observe(raw []byte) (hide, closeAccepted bool) {
 		return false, false
 	}
 	succeeded := json.Unmarshal(m["result"], &result) == nil
-	id := cmp.Or(result.text("browserContextId"), result.text("userContext"))
+	id := result.text("browserContextId")
 	switch {
 	case call.url != "":
 		if target := result.text("targetId"); target != "" {
@@ -323,10 +317,8 @@ func (n *Connection) observe(raw []byte) (hide, closeAccepted bool) {
 			n.calls.close()
 		}
 		return false, succeeded
-	case call.fill != nil && succeeded:
-		return n.fill(*call.fill, result["targetInfo"]), false
-	case call.captures:
-		n.calls.CaptureDownloads(call.userContexts...)
+	case call.target != nil && succeeded:
+		return n.carryOut(*call.target, result["targetInfo"]), false
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":

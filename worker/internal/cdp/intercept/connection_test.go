@@ -139,6 +139,9 @@ func TestConnection_ForwardsOtherMessagesUnchanged(t *testing.T) {
 		`{"id":1,"method":"DOM.setFileInputFiles","params":{"files":["/there"]}}`,
 		`{"id":1,"method":"DOM.setFileInputFiles","params":{"files":"/missing"}}`,
 		`{"id":1,"method":"Svc.getSessionInfo"}`,
+		`{"id":1,"method":"Target.exposeDevToolsProtocol","params":{"targetId":"T"}}`,
+		`{"id":1,"method":"Target.sendMessageToTarget","params":{"message":"{\"id\":1,\"method\":\"Page.enable\"}"}}`,
+		`{"id":1,"method":"Target.sendMessageToTarget","params":{"message":"?"}}`,
 		`{"id":1,"method":"Runtime.evaluate","params":{"expression":"` + strings.Repeat("Target.createBrowserContext", 9000) + `"}}`,
 		`{"id":1,"method":"DOM.setFileInputFiles","params":{"files":["` + strings.Repeat("y", maxHandled) + `"]}}`,
 	} {
@@ -167,10 +170,11 @@ func TestConnection_KeepsOwnEgressForEmptyProxy(t *testing.T) {
 func TestConnection_AnswersErrors(t *testing.T) {
 	advice := ": the path is looked up on the browser's machine, in its sandbox. Send the content instead of a path (Playwright: setInputFiles with name, mimeType and buffer; Selenium: LocalFileDetector), or use a path that the browser can read. PUT /browsers/{launchId}/files/{name} uploads a file and returns such a path."
 	for message, want := range map[string]string{
-		`{"id":3,"sessionId":"S","method":"Target.createBrowserContext","params":{"proxyServer":"bad"}}`:  "The proxyServer cannot be used: it is bad.",
-		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/there","/gone"]}}`: `The browser has no file "/gone"` + advice,
-		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/secret"]}}`:        `The browser cannot read "/secret"` + advice,
-		`{"id":3,"sessionId":"S","method":"Extensions.loadUnpacked","params":{"path":"/tmp/mine"}}`:       "Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.",
+		`{"id":3,"sessionId":"S","method":"Target.createBrowserContext","params":{"proxyServer":"bad"}}`:                                          "The proxyServer cannot be used: it is bad.",
+		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/there","/gone"]}}`:                                         `The browser has no file "/gone"` + advice,
+		`{"id":3,"sessionId":"S","method":"DOM.setFileInputFiles","params":{"files":["/secret"]}}`:                                                `The browser cannot read "/secret"` + advice,
+		`{"id":3,"sessionId":"S","method":"Extensions.loadUnpacked","params":{"path":"/tmp/mine"}}`:                                               "Extensions are loaded at the launch only: store the extension with POST /extensions and list its id in browser.extensions.",
+		`{"id":3,"sessionId":"S","method":"Target.sendMessageToTarget","params":{"message":"{\"id\":1,\"method\":\"Extensions.loadUnpacked\"}"}}`: "Extensions.loadUnpacked is not possible with Target.sendMessageToTarget: attach to the target with flatten: true.",
 	} {
 		expected := map[string]any{"id": 3., "sessionId": "S", "error": map[string]any{"code": -32000., "message": want}}
 		s := newFixture().connect()

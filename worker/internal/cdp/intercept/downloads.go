@@ -1,9 +1,6 @@
 package intercept
 
-import (
-	"encoding/json"
-	"slices"
-)
+import "slices"
 
 // Behaviors of downloads. deny stays as the client wants it; allowAndName names downloads
 // by their guid.
@@ -45,36 +42,4 @@ func (n *Connection) setPageDownloads(m, params message) (answer []byte) {
 	}
 	n.calls.CaptureDownloads()
 	return encode(Answer{ID: m["id"], SessionID: m["sessionId"], Result: message{}})
-}
-
-// chromedriver handles the commands of WebDriver BiDi in a page of the browser. The calls of
-// that page reach the browser directly and replace the behavior of contexts.
-
-// createUserContext captures the downloads of a new context, unless the client has denied
-// those of all contexts.
-func (n *Connection) createUserContext(key string) {
-	if n.calls.CaptureDownloads != nil && !n.deniesDownloads {
-		n.await(key, awaitedCall{})
-	}
-}
-
-// setUserDownloads captures the downloads of contexts again after a command that sets
-// another behavior than to deny them.
-func (n *Connection) setUserDownloads(key string, params message) {
-	var behavior message
-	var contexts []string
-	_, _ = json.Unmarshal(params["downloadBehavior"], &behavior), json.Unmarshal(params["userContexts"], &contexts)
-	denied := behavior.text("type") == "denied"
-	if contexts == nil {
-		n.deniesDownloads = denied
-	}
-	if denied || n.calls.CaptureDownloads == nil {
-		return
-	}
-	for i, id := range contexts {
-		if id == "default" {
-			contexts[i] = ""
-		}
-	}
-	n.await(key, awaitedCall{captures: true, userContexts: contexts})
 }

@@ -11,8 +11,7 @@
 //     put an empty file into the page. Runtime.callFunctionOn after that: see directory.go.
 //   - Browser.setDownloadBehavior and Page.setDownloadBehavior, unless they deny downloads.
 //     Clients name paths of their own machine; the browser stores downloads in the
-//     directory of the launch instead, each with its guid as its name. The same for
-//     browser.setDownloadBehavior and browser.createUserContext of WebDriver BiDi.
+//     directory of the launch instead, each with its guid as its name.
 //   - Svc.requestHuman and Svc.cancelHuman, which hand the browser to a person (package
 //     handover). Until the person is done, messages of all clients are held.
 //   - Svc.fillSecret, which fills a field of the page with a secret of the organization. The
@@ -22,6 +21,15 @@
 //   - Page.navigate and others, if the rules of the launch can deny them: see rules.go.
 //   - Extensions.loadUnpacked. The worker checks extensions before it stores them, and
 //     loads them at the launch.
+//   - Target.exposeDevToolsProtocol, which gives a page the protocol. The worker is between
+//     that page and the browser, so that its calls are those of a client. chromedriver
+//     carries out the commands of WebDriver BiDi in such a page.
+//   - Target.sendMessageToTarget with an intercepted call in its message.
+//
+// All of this holds for the calls of chromedriver and of its page too, and so for every
+// command that leads to them. TestWebDriver_InterceptsCommands has those that a client can
+// send: commands of WebDriver BiDi, with goog:cdp.sendCommand, and of chromedriver, with
+// goog/cdp/execute and chromium/send_command.
 //
 // Frames are forwarded unchanged. Their headers are read to find message boundaries,
 // and the beginning of client messages to find their method.
@@ -62,6 +70,10 @@ type Options struct {
 	// FillSecret fills a field of a target as the parameters of Svc.fillSecret say. Its
 	// errors are *fault.Error. Nil: there are no secrets.
 	FillSecret func(ctx context.Context, targetID string, params json.RawMessage) (result any, err error)
+	// ExposeProtocol gives a page an object in its window, named like the binding, with send
+	// and onmessage for the messages of a client. Its errors are *fault.Error. Nil: the
+	// browser does it.
+	ExposeProtocol func(ctx context.Context, targetID, binding string) error
 	// Rules returns the rules of the launch, nil for none. Nil: there are none.
 	Rules func() *netrules.Policy
 	// End ends the browser after it has accepted Browser.close, and returns at once. Nil:

@@ -13,16 +13,10 @@ import (
 
 // Calls that rules can refuse, in addition to others that are intercepted.
 const (
-	navigatePage   = "Page.navigate"
-	continueAs     = "Fetch.continueRequest" // with another URL, for an interception of the browser target
-	dragFiles      = "Input.dispatchDragEvent"
-	sendToTarget   = "Target.sendMessageToTarget"    // a call in a text
-	exposeProtocol = "Target.exposeDevToolsProtocol" // a page makes calls then
-	openDevTools   = "Target.openDevTools"
-
-	// Commands of WebDriver BiDi
-	navigateContext = "browsingContext.navigate"
-	setElementFiles = "input.setFiles"
+	navigatePage = "Page.navigate"
+	continueAs   = "Fetch.continueRequest" // with another URL, for an interception of the browser target
+	dragFiles    = "Input.dispatchDragEvent"
+	openDevTools = "Target.openDevTools"
 )
 
 // maxExamined limits, in bytes, the messages of clients if every one is decoded. A longer
@@ -47,13 +41,13 @@ func (c *Calls) examinesAll() bool {
 func (c *Calls) refusal(method string, params message) string {
 	var v netrules.Verdict
 	switch rules := c.rules(); method {
-	case createTarget, navigatePage, navigateContext:
+	case createTarget, navigatePage:
 		v = rules.NavigateOther(params.text("url"))
 	case continueAs:
 		v = rules.Navigate(params.text("url"))
 	case openDevTools:
 		v = rules.NavigateOther("devtools:")
-	case setFiles, setElementFiles, exposeProtocol:
+	case setFiles:
 		v = rules.Uploads()
 	case dragFiles:
 		var data struct{ Files []json.RawMessage }
@@ -63,6 +57,9 @@ func (c *Calls) refusal(method string, params message) string {
 	case sendToTarget:
 		var m, nested message
 		if json.Unmarshal([]byte(params.text("message")), &m) != nil || m["params"] != nil && json.Unmarshal(m["params"], &nested) != nil {
+			if !c.examinesAll() {
+				return "" // the browser refuses it
+			}
 			return notUnderstood
 		}
 		return c.refusal(m.text("method"), nested)
@@ -73,14 +70,17 @@ func (c *Calls) refusal(method string, params message) string {
 	return method + " is denied by " + v.String() + "."
 }
 
-// refuseByRule returns the answer to a call, or to a command of WebDriver BiDi, that a rule
-// denies.
-func (m message) refuseByRule(text string) (answer []byte) {
-	switch m.text("method") {
-	case navigateContext, setElementFiles:
-		return encode(map[string]any{"type": "error", "id": m["id"], "error": "unsupported operation", "message": text})
+// refuseNested returns the answer to a call in a text, whose answer the browser would also
+// send in a text, if that call is intercepted.
+func (m message) refuseNested(params message) (answer []byte) {
+	var nested message
+	_ = json.Unmarshal([]byte(params.text("message")), &nested) // the browser refuses another text
+	switch method := nested.text("method"); recipientOf(method) {
+	case forBrowser, evaluation:
+		return nil
+	default:
+		return m.refuse(method + " is not possible with " + sendToTarget + ": attach to the target with flatten: true.")
 	}
-	return m.refuse(text)
 }
 
 // RefusePage returns why the rules deny the page that /json/new opens with a query, or
