@@ -125,7 +125,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}()
 	order := sandbox.Config{
 		UID: b.uid, Proxy: proxyPort(b.spec.ProxyServer), Program: b.Build.Path, Args: c.args, Env: c.env,
-		Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files, ReadOnly: b.extensionDirs(),
+		Dir: b.dirs.home, Writable: b.dirs.writable(), Files: b.dirs.files, ReadOnly: b.extensionDirs(), Policy: extensionPolicy(&b.spec),
 	}
 	if b.paths().ownTimezone {
 		order.Timezone = b.spec.TimezoneID

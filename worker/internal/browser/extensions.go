@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -44,6 +45,27 @@ func extensionFlags(s *Spec, layout paths) []string {
 		dirs = append(dirs, e.dir(layout))
 	}
 	return []string{"--load-extension=" + strings.Join(dirs, ",")}
+}
+
+// extensionPolicy returns the managed policy for extensions, however they are loaded: none but
+// those of the launch. Chromium loads none of them if all others are blocked, so if there are
+// any, others are only denied what reaches beyond pages.
+func extensionPolicy(s *Spec) []byte {
+	if s.Build.Engine == HeadlessShell {
+		return nil
+	}
+	const programs = "nativeMessaging" // that are outside of the browser
+	extensions := object{"*": object{"installation_mode": "blocked"}}
+	if len(s.Extensions) > 0 {
+		extensions["*"] = object{"blocked_permissions": []string{
+			programs, "browsingData", "contentSettings", "debugger", "downloads", "management", "privacy", "proxy",
+		}}
+	}
+	for _, e := range s.Extensions {
+		extensions[e.ChromiumID] = object{"installation_mode": "allowed", "blocked_permissions": []string{programs}}
+	}
+	raw, _ := json.Marshal(object{"ExtensionSettings": extensions, "NativeMessagingBlocklist": []string{"*"}}) // of texts
+	return raw
 }
 
 // extensionDirs are the directories of extensions that the sandbox shows.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
@@ -163,4 +165,52 @@ func TestExtensions_ReportsRefusal(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	r.assertNoLeaks(t)
+}
+
+// TestExtensions_PolicyHoldsPastRelay loads extensions on a connection that is not intercepted.
+func TestExtensions_PolicyHoldsPastRelay(t *testing.T) {
+	const proxy = `{"manifest_version":3,"name":"x","version":"1","permissions":["proxy"]}`
+	r := newIsolatedFixture(t)
+	for name, c := range map[string]struct {
+		extensions []browser.Extension // of the launch
+		manifests  []string            // that are refused
+	}{
+		"no extensions": {nil, []string{`{"manifest_version":3,"name":"x","version":"1"}`}},
+		"an extension": {[]browser.Extension{writeExtension(t, strings.Replace(proxy, "{", `{"default_locale":"en",`, 1))}, []string{
+			proxy, strings.Replace(proxy, "proxy", "debugger", 1), strings.Replace(proxy, "proxy", "nativeMessaging", 1),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec("policy")
+			spec.Extensions = c.extensions
+			b := r.launch(t, spec)
+			root := fmt.Sprintf("/proc/%d/root", b.PID())
+			for _, manifest := range c.manifests {
+				dir := t.TempDir()
+				if err := errors.Join(os.MkdirAll(root+dir, 0o755), os.WriteFile(root+dir+"/manifest.json", []byte(manifest), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.CDP().Call(t.Context(), "", "Extensions.loadUnpacked", map[string]any{"path": dir}, nil); err == nil || !strings.Contains(err.Error(), "administrator") {
+					t.Errorf("%s: %v", manifest, err)
+				}
+			}
+			page := browsertest.OpenTab(t, b, "chrome://policy")
+			for policy, value := range map[string]string{"ExtensionSettings": "installation_mode", "NativeMessagingBlocklist": "*"} {
+				page.WaitFor("the policy "+policy, fmt.Sprintf(`(function shows(node) {
+					return node.textContent?.includes(%q) && node.textContent.includes(%q) || [...node.querySelectorAll("*")].some(e => e.shadowRoot && shows(e.shadowRoot))
+				})(document.body)`, policy, value), "true")
+			}
+			for _, dir := range []string{"/etc/chromium", "/etc/opt/chrome"} {
+				if err := os.WriteFile(root+dir+"/policies/managed/zzz-svc.json", nil, 0o644); !errors.Is(err, unix.EROFS) {
+					t.Errorf("the policy in %s can be changed: %v", dir, err)
+				}
+			}
+		})
+	}
+	spec := r.spec("native")
+	spec.Extensions = []browser.Extension{writeExtension(t, `{"manifest_version":3,"name":"x","version":"1","default_locale":"en","permissions":["nativeMessaging"]}`)}
+	spec.ProxyServer, spec.OnProxyListener = startEgress(t)
+	if _, err := r.Launch(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "administrator") {
+		t.Errorf("an extension of the launch with a program: %v", err)
+	}
 }

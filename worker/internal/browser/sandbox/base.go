@@ -147,6 +147,9 @@ func collectMounts() (trees []clonedMount, err error) {
 // exist.
 func hostPaths() []string { return slices.Concat(systemDirs, cacheDirs, configFiles) }
 
+// readablePaths lists the host paths that a launch may be able to read.
+func readablePaths() []string { return append(hostPaths(), browserDirs...) }
+
 // mountRoot mounts an empty root and copies the host's symbolic links into it.
 func mountRoot() error {
 	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=4m"); err != nil {

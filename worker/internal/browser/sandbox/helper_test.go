@@ -159,6 +159,7 @@ func (g *script) exec(t *testing.T, script string, onOOM func(), args ...string)
 	defer cancel()
 	err := g.Setup(ctx, sandbox.Config{
 		UID: uid(), Program: "/bin/sh", Args: append([]string{"-c", "exec >&2\n" + script, "sh"}, args...), Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/",
+		Policy: []byte("{}"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -66,16 +66,25 @@ func TestHelperChangedHost(t *testing.T) {
 	away("/etc/drirc")
 	write("/etc/drirc/file", "not a file")
 	write("/etc/vulkan/file", "new")
-	g.exec(t, `cd /etc; for f in host.conf gai.conf services fonts/local.conf glvnd/file drirc/file vulkan/file; do echo "$f: $(cat $f 2>&1)"; done
+	write("/etc/opt/chrome/policies/managed/linked/text", "of the host")
+	if err := os.Symlink("linked/text", "/etc/opt/chrome/policies/managed/host.json"); err != nil { // as in a volume of Kubernetes
+		t.Fatal(err)
+	}
+	if err := os.Symlink("none", "/etc/opt/chrome/policies/managed/broken.json"); err != nil {
+		t.Fatal(err)
+	}
+	g.exec(t, `cd /etc; for f in host.conf gai.conf services fonts/local.conf glvnd/file drirc/file vulkan/file opt/chrome/policies/managed/host.json opt/chrome/policies/managed/zzz-svc.json; do echo "$f: $(cat $f 2>&1)"; done
 		test -d /usr/share/zoneinfo -a -x /bin/sh -a -x /usr/bin/env || echo "other files are missing"
-		(echo x > /etc/vulkan/file) 2>/dev/null && echo "the file is writable"`, nil)
+		for f in /etc/vulkan/file /etc/opt/chrome/policies/managed/host.json; do (echo x > $f) 2>/dev/null && echo "$f is writable"; done`, nil)
 	want := `host.conf: replaced
 gai.conf: cat: gai.conf: No such file or directory
 services: written
 fonts/local.conf: written inside
 glvnd/file: replaced inside
 drirc/file: not a file
-vulkan/file: new`
+vulkan/file: new
+opt/chrome/policies/managed/host.json: of the host
+opt/chrome/policies/managed/zzz-svc.json: {}`
 	if got := g.wait(t); got != want {
 		t.Errorf("inside:\n%s\nwant\n%s", got, want)
 	}

@@ -27,7 +27,7 @@ func (r *setupRequest) restrictFiles() error {
 		}
 		rules = append(rules, landlock.RWDirs(path).WithRefer())
 	}
-	for _, path := range slices.Concat(r.Readable, hostPaths(), nameFiles,
+	for _, path := range slices.Concat(r.Readable, readablePaths(), nameFiles,
 		[]string{"/etc/passwd", "/etc/group", "/etc/localtime"}) {
 		switch info, err := os.Stat(path); {
 		case err != nil: // does not exist, or the launch's user cannot reach it

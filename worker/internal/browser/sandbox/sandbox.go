@@ -57,6 +57,7 @@ type Config struct {
 	Writable   []string // the launch's directories and files; if files are not private, it can open only these and what browsers need
 	Files      string   // directory on the disk that the launch shares with the worker; "" for none
 	ReadOnly   []Mount  // directories of the host that the launch can read
+	Policy     []byte   // of Chromium, JSON, if files are private; nil: the program is no browser that reads one
 	Timezone   string   // IANA name; "" is the host's
 	Proxy      int      // port where the browser expects its proxy
 	Display    string   // socket of the X server; "" when headless
@@ -180,7 +181,7 @@ func (s *Sandbox) Setup(ctx context.Context, l Config) error {
 			o.Readable = append(o.Readable, l.XAuthority)
 		}
 	} else {
-		o.Dir = HomeDir
+		o.Dir, o.Policy = HomeDir, l.Policy
 		dir := filepath.Dir(l.Program)
 		if file := s.manager.workerDirBelow(dir); file != "" {
 			return fmt.Errorf("%s is in the same directory as the worker's files in %s: move it to a separate directory", l.Program, file)

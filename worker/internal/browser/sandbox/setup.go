@@ -21,13 +21,15 @@ var (
 		"/usr/local/share/fonts", "/usr/local/share/ca-certificates",
 		"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	}
-	// Libraries, name resolution, fonts, and Chromium's policies and certificates.
+	// Libraries, name resolution, fonts and certificates.
 	configFiles = []string{
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
 		"/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
 		"/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/fonts", "/etc/gtk-3.0", "/etc/mime.types", "/etc/os-release", "/etc/locale.alias",
-		"/etc/vulkan", "/etc/glvnd", "/etc/drirc", "/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome",
+		"/etc/vulkan", "/etc/glvnd", "/etc/drirc",
 	}
+	// Chromium's configuration, by distribution and edition. A browser with a policy sees copies.
+	browserDirs = []string{"/etc/chromium", "/etc/chromium-browser", "/etc/opt/chrome", "/etc/opt/chrome_for_testing"}
 	// Visible only to a launch without namespaces, which uses the host's network.
 	nameFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
@@ -50,6 +52,7 @@ func (r *setupRequest) setupMounts() (dirs []int, err error) {
 		r.writeUser,
 		r.writeTimezone,
 		r.refreshHostFiles,
+		r.writePolicy,
 		r.bindFiles,
 		r.linkDownloads,
 		disableSetuid,
@@ -150,6 +153,55 @@ func (r *setupRequest) refreshHostFiles() error {
 		trees = append(trees, t)
 	}
 	return attachMounts(trees)
+}
+
+// policyFile is where Chromium reads the policy of a launch, below a directory of browserDirs.
+// For the same policy, the last file in the order of names takes precedence.
+const policyFile = "/policies/managed/zzz-svc.json"
+
+// writePolicy makes copies of the host's configuration of Chromium, with the policy of the
+// launch, which the launch cannot change.
+func (r *setupRequest) writePolicy() error {
+	if r.Policy == nil {
+		return nil
+	}
+	var trees []clonedMount
+	for _, dir := range browserDirs {
+		err := copyReadable(newRoot+dir, dir)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(newRoot+dir+policyFile), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(newRoot+dir+policyFile, r.Policy, 0o644)
+		}
+		if err != nil {
+			return &pieceError{PrivateFiles, fmt.Errorf("policy: %w", err)}
+		}
+		t, err := cloneMount(newRoot+dir, dir, readOnly)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
+	}
+	return attachMounts(trees)
+}
+
+// copyReadable copies the files of a directory that exist and that this user can read.
+func copyReadable(target, source string) error {
+	return filepath.WalkDir(source+"/", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&^(fs.ModeDir|fs.ModeSymlink) != 0 { // a pipe or the like
+			return nil
+		}
+		destination := target + strings.TrimPrefix(path, source)
+		if entry.IsDir() {
+			return os.MkdirAll(destination, 0o755) //nolint:gosec // below the new root
+		}
+		raw, err := os.ReadFile(path) //nolint:gosec // only root of the host writes there
+		if err != nil {
+			return nil //nolint:nilerr // the browser could not read it either
+		}
+		return os.WriteFile(destination, raw, 0o644) //nolint:gosec // below the new root
+	})
 }
 
 // removeHostFile unmounts a host file and removes its mount point.

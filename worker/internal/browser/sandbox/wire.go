@@ -45,6 +45,7 @@ type setupRequest struct {
 	Dir      string
 	Timezone string   // "" is the host's
 	Binds    []Mount  // host files
+	Policy   []byte   // as in Config
 	Writable []string // the launch's directories and files, if files are not private
 	Readable []string // further host files, if files are not private
 	Window   bool     // shares memory with the X server

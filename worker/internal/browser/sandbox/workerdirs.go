@@ -43,7 +43,7 @@ func (m *Manager) workerDirBelow(dir string) string {
 
 // checkShownFiles returns an error if every sandbox shows files of the worker.
 func (m *Manager) checkShownFiles() error {
-	for _, path := range hostPaths() {
+	for _, path := range readablePaths() {
 		if own := m.workerDirBelow(path); own != "" {
 			return fmt.Errorf("browsers can read the worker's files in %s, because they need %s: move the worker's files elsewhere", own, path)
 		}
