@@ -55,7 +55,7 @@ func TestMCP_RequestsHuman(t *testing.T) {
 		}()
 		return answered
 	}
-	human := tool("request_human", args{"reason": "Solve it.", "timeout_seconds": 60})
+	human := tool("request_human", args{"reason": "Solve it.", "timeoutSeconds": 60})
 	testenv.Eventually(t, "an open handover", func() bool {
 		return r.session(t, "GET", "/sessions/"+s.Id.String(), "").Handover != nil
 	})

@@ -171,7 +171,7 @@ func (c *mcpClient) useElements(t *testing.T) {
 	c.do(t, "press_key", args{"key": "Control+a"}, "key atrue")
 	c.do(t, "press_key", args{"key": "ArrowDown"}, "key ArrowDownfalse")
 	c.refuse(t, "press_key", args{"key": "Hyper+X"}, "is not a key")
-	c.refuse(t, "type", args{"ref": c.ref(t, `checkbox "Gift"`), "text": "x"}, "not a text field")
+	c.refuse(t, "type", args{"ref": c.ref(t, `checkbox "Gift"`), "text": "x"}, "takes no text")
 }
 
 func (c *mcpClient) useFrame(t *testing.T) {

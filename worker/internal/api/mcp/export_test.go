@@ -26,3 +26,6 @@ func ParseKeys(text string) (names []string, err error) {
 
 // Mark marks content of a page.
 func Mark(content string) string { return mark(content) }
+
+// WithScheme returns an address with the scheme that it lacks.
+func WithScheme(address string) string { return withScheme(address) }

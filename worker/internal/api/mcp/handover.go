@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,13 +21,14 @@ var errPersonBusy = toolError("A person has this browser, see request_human. Ret
 type humanInput struct {
 	onBrowser
 	Reason         string `json:"reason" jsonschema:"what the person is to do, such as: solve the captcha"`
-	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" jsonschema:"how long to wait, 1 to 43200, by default 600"`
+	TimeoutSeconds int64  `json:"timeoutSeconds,omitempty" jsonschema:"how long to wait, 1 to 43200, by default 600"`
+	Timeout        int64  `json:"timeout_seconds,omitempty" jsonschema:"earlier name of timeoutSeconds"`
 }
 
 func (input humanInput) request() handover.Request {
 	r := handover.Request{Reason: input.Reason, Timeout: handover.DefaultTimeout}
-	if input.TimeoutSeconds != 0 {
-		r.Timeout = handover.Seconds(input.TimeoutSeconds)
+	if seconds := cmp.Or(input.TimeoutSeconds, input.Timeout); seconds != 0 {
+		r.Timeout = handover.Seconds(seconds)
 	}
 	return r
 }

@@ -175,13 +175,18 @@ func (b *browser) apply(ctx context.Context, t *tab, e element, ref, function st
 }
 
 // fieldKind says how text gets into an element: key by key into a text, a multi-line text
-// or another element that takes keys, or as a value into a field with its own picker.
+// or a widget that takes keys, or as a value into a field with its own picker. It is none
+// for elements that take no text, such as headings, links and buttons.
 const fieldKind = `function() {
   if (this.nodeType !== 1) return 'none';
-  if (this.disabled || this.readOnly) return 'locked';
+  if (this.matches(':disabled') || this.readOnly) return 'locked';
   if (this.isContentEditable || this.tagName === 'TEXTAREA') return 'lines';
   if (this.tagName === 'SELECT') return 'select';
-  if (this.tagName !== 'INPUT') return 'keys';
+  if (this.tagName !== 'INPUT') {
+    const role = this.getAttribute('role') ?? '';
+    if (['textbox', 'searchbox', 'combobox', 'spinbutton', 'application', 'grid', 'gridcell', 'listbox', 'tree'].includes(role)) return 'keys';
+    return role === '' && this.hasAttribute('tabindex') && this.tabIndex >= 0 && this.matches('div, span, canvas') ? 'keys' : 'none';
+  }
   if (['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range'].includes(this.type)) return 'value';
   return ['button', 'checkbox', 'radio', 'submit', 'reset', 'image', 'file', 'hidden'].includes(this.type) ? 'none' : 'text';
 }`
@@ -209,7 +214,7 @@ func (b *browser) typeText(ctx context.Context, t *tab, e element, ref, text str
 	}
 	switch kind {
 	case "none":
-		return toolError(fmt.Sprintf("The element %s is not a text field. Use click for it.", ref))
+		return toolError(fmt.Sprintf("The element %s takes no text. Use a textbox, searchbox or combobox of the snapshot, click for this element, or press_key for keys without a field.", ref))
 	case "select":
 		return toolError(fmt.Sprintf("The element %s is a list of options. Use select_option for it.", ref))
 	case "locked":
@@ -220,7 +225,7 @@ func (b *browser) typeText(ctx context.Context, t *tab, e element, ref, text str
 			return err
 		}
 		if got != text && text != "" {
-			return toolError(fmt.Sprintf("The field %s did not accept %s; its value is %s. A date is 2026-12-31, a time 23:59, a color #ff8800.", ref, quote(text), quote(got)))
+			return toolError(fmt.Sprintf("The field %s did not accept %s. A date is 2026-12-31, a time 23:59, a color #ff8800; a number must be in the range of the field.", ref, quote(text)))
 		}
 		return nil
 	}
@@ -302,7 +307,7 @@ func (b *browser) choose(ctx context.Context, t *tab, e element, ref string, val
 		if err != nil {
 			return err
 		}
-		return toolError(fmt.Sprintf("The list %s has no such option. Its options are: %s.", ref, shorten(string(names), 4*maxName)))
+		return toolError(fmt.Sprintf("The list %s has no such option. Use one of its options. %s", ref, mark(shorten(string(names), 4*maxName))))
 	}
 	return nil
 }

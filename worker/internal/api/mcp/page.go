@@ -1,15 +1,19 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 )
 
@@ -23,8 +27,9 @@ const (
 
 type navigateInput struct {
 	onBrowser
-	URL  string `json:"url" jsonschema:"http or https address, or about:blank"`
-	Wait string `json:"wait,omitempty" jsonschema:"what to wait for: load (default), domcontentloaded or none"`
+	URL       string `json:"url" jsonschema:"http or https address, or about:blank; without a scheme it is https, or http for localhost and IP addresses"`
+	WaitUntil string `json:"waitUntil,omitempty" jsonschema:"what to wait for: load (default), domcontentloaded or none"`
+	Wait      string `json:"wait,omitempty" jsonschema:"earlier name of waitUntil"`
 }
 
 type pageInput struct{ onBrowser }
@@ -47,7 +52,7 @@ type waitInput struct {
 
 func (s *Service) addPageTools(server *sdk.Server) {
 	addPageTool(s, server, "navigate", "Open an address in the selected tab and wait for the page.", func(ctx context.Context, p pageCall, input navigateInput) (result, error) {
-		return result{}, p.navigate(ctx, input.URL, input.Wait)
+		return result{}, p.navigate(ctx, input.URL, cmp.Or(input.WaitUntil, input.Wait))
 	})
 	addPageTool(s, server, "go_back", "Go back to the previous page of the selected tab.", func(ctx context.Context, p pageCall, _ pageInput) (result, error) {
 		return result{}, p.goBack(ctx)
@@ -56,7 +61,7 @@ func (s *Service) addPageTools(server *sdk.Server) {
 		text, err := p.snapshot(ctx, p.tab, max(input.Offset, 0))
 		return result{content: orNothing(text)}, err
 	})
-	addPageTool(s, server, "read_page", "Read the visible text of the page.", func(ctx context.Context, p pageCall, input readInput) (result, error) {
+	addPageTool(s, server, "read_page", "Read the text of the page that a person can see.", func(ctx context.Context, p pageCall, input readInput) (result, error) {
 		return p.read(ctx, max(input.Offset, 0))
 	})
 	addPageTool(s, server, "screenshot", "Take a picture of the visible part of the page. Use snapshot to act on elements.", func(ctx context.Context, p pageCall, _ pageInput) (result, error) {
@@ -83,21 +88,37 @@ func (p pageCall) access() (access.Browser, error) {
 	return launch, nil
 }
 
-// navigate opens an address as POST /browsers/{launchId}/navigate does.
-func (p pageCall) navigate(ctx context.Context, address, wait string) error {
+// navigate opens an address as POST /browsers/{launchId}/navigate does. It can be without
+// a scheme.
+func (p pageCall) navigate(ctx context.Context, address, waitUntil string) error {
 	launch, err := p.access()
 	if err != nil {
 		return err
 	}
 	p.revive(p.tab)
-	until := workerapi.WaitUntil("load")
-	if wait != "" {
-		until = workerapi.WaitUntil(wait)
-	}
+	until := workerapi.WaitUntil(cmp.Or(waitUntil, "load"))
 	_, err = p.service.Pages.Navigate(ctx, launch, workerapi.NavigateRequest{
-		Url: address, TargetId: &p.tab.target, WaitUntil: &until, TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
+		Url: withScheme(address), TargetId: &p.tab.target, WaitUntil: &until, TimeoutMs: new(int32(navigateTimeout.Milliseconds())),
 	})
 	return err
+}
+
+// withScheme returns an address with the scheme that it lacks: http for localhost and IP
+// addresses, https for names with a dot. Others, such as mailto:ann@example.com, are unchanged.
+func withScheme(address string) string {
+	u, err := url.Parse("https://" + address)
+	if err != nil || u.User != nil {
+		return address
+	}
+	host := u.Hostname()
+	_, err = netip.ParseAddr(host)
+	switch {
+	case err == nil || netrules.IsLocalhost(host):
+		return "http://" + address
+	case strings.Contains(host, "."):
+		return "https://" + address
+	}
+	return address
 }
 
 func (p pageCall) goBack(ctx context.Context) error {
@@ -115,19 +136,14 @@ func (p pageCall) goBack(ctx context.Context) error {
 }
 
 func (p pageCall) read(ctx context.Context, offset int) (result, error) {
-	var got struct {
-		Text  string
-		Total int
-	}
-	expression := fmt.Sprintf(`(() => {
-  const text = (document.body ?? document.documentElement)?.innerText ?? '';
-  return {text: text.slice(%d, %d), total: text.length};
-})()`, offset, offset+maxText)
-	if err := p.evaluate(ctx, p.tab, expression, &got); err != nil {
+	page, err := p.layouts(ctx, p.tab, p.tab.session, white, map[string]*layout{})
+	if err != nil {
 		return result{}, err
 	}
-	answer := result{content: orNothing(got.Text)}
-	if rest := got.Total - offset - maxText; rest > 0 {
+	text := []rune(page.shownText())
+	offset = min(offset, len(text))
+	answer := result{content: orNothing(string(text[offset:min(len(text), offset+maxText)]))}
+	if rest := len(text) - offset - maxText; rest > 0 {
 		answer.note = fmt.Sprintf("The text was cut: %d more characters. Call read_page with offset %d for them.", rest, offset+maxText)
 	}
 	return answer, nil

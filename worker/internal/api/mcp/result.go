@@ -27,12 +27,16 @@ type result struct {
 	resource *sdk.ResourceContents // a file
 }
 
-func (r result) contents(page string) (all []sdk.Content) {
-	text := strings.TrimSpace(r.note + "\n" + page)
-	if r.content != "" {
-		text += "\n" + mark(r.content)
+// text returns the note and the content, which is marked.
+func (r result) text() string {
+	if r.content == "" {
+		return r.note
 	}
-	all = append(all, &sdk.TextContent{Text: text})
+	return joinLines(r.note, mark(r.content))
+}
+
+func (r result) contents() (all []sdk.Content) {
+	all = append(all, &sdk.TextContent{Text: r.text()})
 	if r.jpeg != nil {
 		all = append(all, &sdk.ImageContent{Data: r.jpeg, MIMEType: "image/jpeg"})
 	}

@@ -22,6 +22,7 @@ type element struct {
 type document struct {
 	session, frame, loader string
 	parent                 string // frame
+	owner                  int    // node of the parent that contains the frame; 0 for none
 }
 
 // documents returns the documents of a tab, parents first.
@@ -64,9 +65,13 @@ func (b *browser) snapshot(ctx context.Context, t *tab, skip int) (string, error
 		return "", err
 	}
 	refs := b.newReferences(t)
-	trees := map[string]*frameTree{} // by frame
+	trees, layouts := map[string]*frameTree{}, map[string]*layout{} // by frame
 	for i, d := range documents {
-		tree, err := b.readTree(ctx, t, d, refs)
+		if trees[d.parent] != nil {
+			// An error means that the frame is gone, and then readTree fails too.
+			d.owner, _ = b.owner(ctx, t, sessionOf(documents, d.parent), d.frame)
+		}
+		tree, err := b.readTree(ctx, t, d, refs, layouts)
 		if err != nil && (i == 0 || ctx.Err() != nil) {
 			return "", err
 		}
@@ -74,10 +79,8 @@ func (b *browser) snapshot(ctx context.Context, t *tab, skip int) (string, error
 			continue // the frame is gone
 		}
 		trees[d.frame] = tree
-		if parent := trees[d.parent]; parent != nil {
-			if owner, err := b.owner(ctx, t, sessionOf(documents, d.parent), d.frame); err == nil {
-				parent.inside[owner] = tree
-			}
+		if d.owner != 0 {
+			trees[d.parent].inside[d.owner] = tree
 		}
 	}
 	top := trees[documents[0].frame]
@@ -101,7 +104,16 @@ func sessionOf(documents []document, frame string) string {
 	return ""
 }
 
-func (b *browser) readTree(ctx context.Context, t *tab, d document, refs *references) (*frameTree, error) {
+func (b *browser) readTree(ctx context.Context, t *tab, d document, refs *references, layouts map[string]*layout) (*frameTree, error) {
+	if layouts[d.frame] == nil {
+		backdrop := white
+		if parent := layouts[d.parent]; parent != nil {
+			backdrop = parent.frameBackdrop(d.owner)
+		}
+		if _, err := b.layouts(ctx, t, d.session, backdrop, layouts); err != nil {
+			return nil, err
+		}
+	}
 	var tree struct{ Nodes []axNode }
 	if err := b.callIn(ctx, t, d.session, "Accessibility.getFullAXTree", map[string]any{"frameId": d.frame}, &tree); err != nil {
 		return nil, err
@@ -109,6 +121,7 @@ func (b *browser) readTree(ctx context.Context, t *tab, d document, refs *refere
 	read := newFrameTree(tree.Nodes, func(node int) string {
 		return refs.name(element{session: d.session, frame: d.frame, loader: d.loader, node: node})
 	})
+	read.hidden = layouts[d.frame].hidden()
 	read.filled = func(node int) bool { return b.filled.Contain(secretfill.Element{Loader: d.loader, Node: node}) }
 	return read, nil
 }

@@ -9,7 +9,7 @@ import (
 
 type newTabInput struct {
 	onBrowser
-	URL string `json:"url,omitempty" jsonschema:"http or https address to open; by default an empty page"`
+	URL string `json:"url,omitempty" jsonschema:"address to open, as in navigate; by default an empty page"`
 }
 
 type tabInput struct {

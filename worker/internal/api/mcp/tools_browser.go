@@ -109,7 +109,7 @@ func (s *Service) launchBrowser(ctx context.Context, client *clientSession, inpu
 		}
 		return result{}, toolError("This session has ended. Connect again.")
 	}
-	note := "Launched " + b.describe() + "."
+	note := fmt.Sprintf("Launched %s. A person who has the worker key can watch it at %s/#/sessions/%s.", b.describe(), s.Address, launched.ID)
 	if recording := launched.Recording; recording != nil && recording.Failure != "" {
 		note += " Its recording could not start: " + recording.Failure + "."
 	}

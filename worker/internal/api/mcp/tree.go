@@ -53,6 +53,7 @@ type frameTree struct {
 	root   string
 	ref    func(backendID int) string // assigns a reference
 	filled func(backendID int) bool   // reports whether a field was filled with a secret
+	hidden hiddenNodes                // what a person cannot see
 	inside map[int]*frameTree         // the documents of its frames, by the node of their owner
 }
 
@@ -128,7 +129,7 @@ func (t *frameTree) lines(id string, inName string) []line {
 	case isHidden(role):
 		return nil
 	case role == "StaticText":
-		if name == "" || strings.Contains(inName, name) {
+		if name == "" || strings.Contains(inName, name) || t.hidden.nodes[n.BackendDOMNodeID] {
 			return nil
 		}
 		return []line{{text: name, node: n.BackendDOMNodeID, tree: t}}
@@ -136,7 +137,15 @@ func (t *frameTree) lines(id string, inName string) []line {
 		return t.paragraph(n, inName)
 	}
 	entry := line{label: n.label(), node: n.BackendDOMNodeID, acts: isInteractive(role) || n.focusable(), value: n.shownValue(), tree: t}
+	invisible := t.hidden.nodes[n.BackendDOMNodeID]
+	if invisible && !entry.acts && !t.filled(n.BackendDOMNodeID) {
+		return t.children(n, "")
+	}
+	if invisible || name != "" && t.isHiddenName(n, name) {
+		entry.label += " [hidden]"
+	}
 	switch inside := t.inside[n.BackendDOMNodeID]; {
+	case inside != nil && invisible:
 	case inside != nil:
 		entry.below = inside.lines(inside.root, "")
 	case t.filled(n.BackendDOMNodeID):
@@ -164,6 +173,32 @@ func (t *frameTree) paragraph(n axNode, inName string) []line {
 		texts = append(texts, l.text)
 	}
 	return []line{{text: strings.Join(texts, " "), node: n.BackendDOMNodeID, tree: t}}
+}
+
+// isHiddenName reports whether a name contains text that a person cannot see: of the element, or
+// of another one that labels it.
+func (t *frameTree) isHiddenName(n axNode, name string) bool {
+	content, hasHidden := t.ownText(n, name)
+	return hasHidden || content != name && t.hidden.matches(name)
+}
+
+// ownText returns the visible text of a node, and whether a name contains hidden text of it.
+func (t *frameTree) ownText(n axNode, name string) (content string, hasHidden bool) {
+	var texts []string
+	for _, id := range n.ChildIDs {
+		child := t.nodes[id]
+		text, hidden := child.Name.text(), false
+		if child.Role.text() != "StaticText" {
+			text, hidden = t.ownText(child, name)
+		} else if t.hidden.nodes[child.BackendDOMNodeID] {
+			text, hidden = "", text != "" && strings.Contains(name, text)
+		}
+		hasHidden = hasHidden || hidden
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, " "), hasHidden
 }
 
 func (t *frameTree) children(n axNode, inName string) (all []line) {
