@@ -35,6 +35,7 @@ var hidingWays = map[string]string{
 	"clip-path":         `<div style="clip-path:inset(50%)">%s</div>`,
 	"off to the left":   `<p style="position:absolute;left:-9999px">%s</p>`,
 	"off to the right":  `<p style="position:absolute;left:99999px">%s</p>`,
+	"in a scroller":     `<div style="position:relative;overflow:auto;height:60px">Some<p style="position:absolute;left:-9999px">%s</p></div>`,
 	"above":             `<p style="position:fixed;top:-500px">%s</p>`,
 	"indent":            `<p style="text-indent:-9999px;white-space:nowrap">%s</p>`,
 	"aria-hidden":       `<p aria-hidden="true" style="opacity:0">%s</p>`,

@@ -49,6 +49,7 @@ type layoutAnswer struct {
 			NodeIndex, Text, PaintOrders []int
 			Styles                       [][]int
 			Bounds                       [][]float64
+			OffsetRects, ScrollRects     [][]float64 // of elements, in CSS pixels
 		}
 	}
 	Strings []string
@@ -74,6 +75,7 @@ type box struct {
 	text      string // "" for elements
 	parent    int    // index of the box of the next ancestor that has one; -1 for none
 	area      rect
+	content   rect // what scrolling in it reaches
 	styles    []string
 	order     int     // of painting
 	opacity   float64 // with that of the ancestors
@@ -101,7 +103,7 @@ type layout struct {
 // painted behind the first one, which is returned.
 func (b *browser) layouts(ctx context.Context, t *tab, session string, backdrop paint, byFrame map[string]*layout) (*layout, error) {
 	var answer layoutAnswer
-	if err := b.callIn(ctx, t, session, "DOMSnapshot.captureSnapshot", map[string]any{"computedStyles": layoutStyles, "includePaintOrder": true}, &answer); err != nil {
+	if err := b.callIn(ctx, t, session, "DOMSnapshot.captureSnapshot", map[string]any{"computedStyles": layoutStyles, "includePaintOrder": true, "includeDOMRects": true}, &answer); err != nil {
 		return nil, err
 	}
 	var first *layout
@@ -158,6 +160,7 @@ func (a *layoutAnswer) layout(document int) *layout {
 		for _, s := range item(d.Layout.Styles, i) {
 			next.styles = append(next.styles, a.string(s))
 		}
+		next.content = next.scrolled(item(d.Layout.OffsetRects, i), item(d.Layout.ScrollRects, i))
 		l.add(next)
 		if _, ok := boxOf[node]; !ok {
 			boxOf[node] = i
@@ -171,6 +174,20 @@ func (a *layoutAnswer) layout(document int) *layout {
 	}
 	l.setRange(d.ContentWidth, d.ContentHeight, point{d.ScrollOffsetX, d.ScrollOffsetY})
 	return l
+}
+
+// scrolled returns the area of the content of a box: its scroll offset and size, in CSS pixels.
+func (b *box) scrolled(offsets, scroll []float64) rect {
+	width := item(offsets, 2)
+	if width <= 0 || len(scroll) < 4 {
+		return b.area
+	}
+	scale := (b.area.right - b.area.left) / width
+	left, top := b.area.left-scroll[0]*scale, b.area.top-scroll[1]*scale
+	if b.style(styleDirection) == "rtl" {
+		left -= (scroll[2] - width) * scale
+	}
+	return rect{left, top, left + min(scroll[2], width*maxPan)*scale, top + scroll[3]*scale}
 }
 
 // isContent reports whether the text of an element is meant to be shown.

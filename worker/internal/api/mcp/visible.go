@@ -141,7 +141,9 @@ func (l *layout) shownArea(i int) rect {
 		switch overflow := b.style(styleOverflow); {
 		case b.name == "HTML" || b.name == "BODY" || overflow == "visible" || b.style(styleDisplay) == "inline":
 		case overflow == "auto" || overflow == "scroll":
-			area = b.area
+			if area = area.intersect(b.content); area.left < area.right && area.top < area.bottom {
+				area = b.area
+			}
 		default:
 			area = area.intersect(b.area)
 		}
