@@ -1475,16 +1475,16 @@ export interface paths {
          *
          *     | Tool | Effect |
          *     |---|---|
-         *     | `launch_browser` | Launches a browser by `profileId` or, without it, with a temporary profile (`browserVersion`, `os`), and `locale`, `headless`, `proxy`, `state`, `waitSeconds`, `keepAlive`. Returns a handle such as `b1` |
+         *     | `launch_browser` | Launches a browser by `profileId` or, without it, with a temporary profile (`browserVersion`, `os`), and `locale`, `headless`, `proxy`, `state`, `waitSeconds`, `keepAlive`. Returns a handle such as `b1`, and the URL of the session in the console, for a person who has the worker key. The URL has no token |
          *     | `list_browsers`, `end_browser` | Lists or ends the browsers of the session |
-         *     | `navigate`, `go_back` | Opens an http or https address, or the previous page |
-         *     | `snapshot` | Returns the accessibility tree of the page and its frames as text, with references such as `e12` |
-         *     | `click`, `type`, `select_option`, `hover`, `drag` | Act on an element by its reference in the latest snapshot |
+         *     | `navigate`, `go_back` | Opens an http or https address, or the previous page. An address without a scheme gets `https`; localhost and IP addresses get `http`. `waitUntil` is `load`, `domcontentloaded` or `none` |
+         *     | `snapshot` | Returns the accessibility tree of the page and its frames as text, with references such as `e12`. Text that a person cannot see is left out; elements that a person cannot see, or whose name contains such text, are marked `[hidden]` |
+         *     | `click`, `type`, `select_option`, `hover`, `drag` | Act on an element by its reference in the latest snapshot. `type` refuses elements that take no text |
          *     | `fill_form` | Fills several fields; changes nothing if a reference is not valid |
          *     | `fill_secret` | Fills a field with a secret, as `POST /browsers/{launchId}/fill` does. Snapshots show no value of the field |
          *     | `click_at`, `drag_at` | Act at a position of the latest screenshot, for example on a canvas |
          *     | `press_key` | Presses a key, with modifiers if needed: `Control+A` |
-         *     | `read_page`, `screenshot` | Return the visible text, or a picture of at most 1280 pixels each way |
+         *     | `read_page`, `screenshot` | Return the text that a person can see, or a picture of at most 1280 pixels each way |
          *     | `wait_for` | Waits until a text is visible, or for some seconds |
          *     | `evaluate` | Evaluates a JavaScript expression in the page and returns its value as JSON |
          *     | `console_messages`, `network_requests` | List the newest messages, or requests with their status, of the selected tab |
@@ -1492,11 +1492,12 @@ export interface paths {
          *     | `list_tabs`, `new_tab`, `select_tab`, `close_tab` | Tabs |
          *     | `list_files`, `read_file` | Lists downloads and uploads, or returns one: text up to 64 KiB, other content up to 512 KiB as a resource |
          *     | `upload_file` | Stores a file and, with `ref`, chooses it in a file input of the page |
-         *     | `request_human` | Hands the browser to a person (`startHandover`) with a `reason` and `timeout_seconds`, waits, and returns the outcome. The person opens the live view from the console, which shows the reason; the result has no URL. With a progress token, progress is reported on the stream (`GET /mcp`) |
+         *     | `request_human` | Hands the browser to a person (`startHandover`) with a `reason` and `timeoutSeconds`, waits, and returns the outcome. The person opens the live view from the console, which shows the reason; the result has no URL. With a progress token, progress is reported on the stream (`GET /mcp`) |
          *
          *     Each tool has a deadline. A failure, also a refused launch, is a tool result with `isError` and a text that says
          *     what to do. JavaScript dialogs are closed and reported. Results never contain keys, tokens or URLs with tokens;
-         *     content of pages is marked as such. Tools have annotations (`readOnlyHint`, `destructiveHint`).
+         *     content of pages, with their titles and dialogs, is marked as such. `timeout_seconds` and `wait` are earlier names of
+         *     `timeoutSeconds` and `waitUntil`, and still work. Tools have annotations (`readOnlyHint`, `destructiveHint`).
          */
         post: operations["sendMcpMessage"];
         /**
