@@ -33,6 +33,10 @@ const reasons: Record<Reason, [name: string, advice: string]> = {
   memory: ["Memory full", "The memory of the machine is used up. End a session."],
   cpu: ["CPU full", "The processors are used up. Wait, or end a session."],
   disk: ["Disk full", "There is not enough free disk space. Free some space."],
+  descriptors: [
+    "Too many open files",
+    "The worker has too few free file descriptors. Raise the limit of open files (ulimit -Hn, LimitNOFILE).",
+  ],
 };
 
 /** The texts around the pages. */
