@@ -53,12 +53,15 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	}
 	var launching sync.WaitGroup
 	killed := [...]chan struct{}{make(chan struct{}), make(chan struct{})}
+	waiting := make([]atomic.Int32, len(fleet.clouds)) // launches of each replica
 	for i := range launches {
+		waiting[i%len(waiting)].Add(1)
 		launching.Go(func() {
 			session := w.authorize(t, i)
 			if session == uuid.Nil {
 				return
 			}
+			waiting[i%len(waiting)].Add(-1)
 			served := int(w.served.Add(1))
 			for death, done := range killed { // otherwise all may be served before
 				if served > (death+1)*launches/3 {
@@ -84,7 +87,6 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	for i, session := range held {
 		w.end(t, i, session)
 	}
-	victim := fleet.clouds[1]
 	for death, done := range killed {
 		eventually(t, time.Minute, "some launches are served", func() error {
 			if n := int(w.served.Load()); n < (death+1)*launches/3 {
@@ -92,6 +94,7 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 			}
 			return nil
 		})
+		victim := fleet.clouds[mostWaiting(waiting)]
 		victim.kill()
 		close(done)
 		victim.start(t)
@@ -106,6 +109,16 @@ func TestWaiting_AllAreServedInOrder(t *testing.T) {
 	if left := readPlaces(t, fleet.database, owner.org); len(left) > 0 {
 		t.Errorf("%d launches are still in the queue", len(left))
 	}
+}
+
+// mostWaiting returns the replica with the most launches.
+func mostWaiting(waiting []atomic.Int32) (replica int) {
+	for i := range waiting {
+		if waiting[i].Load() > waiting[replica].Load() {
+			replica = i
+		}
+	}
+	return replica
 }
 
 // authorize waits for a slot and returns the session. It repeats the request like a

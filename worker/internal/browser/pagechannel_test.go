@@ -75,6 +75,24 @@ func (p *exposedPage) do(t *testing.T, method string, params any) (problem strin
 	return answers[len(answers)-1].Error.Message
 }
 
+// TestExposedProtocol_HoldsLaterCalls: chromedriver does not wait for the answer.
+func TestExposedProtocol_HoldsLaterCalls(t *testing.T) {
+	w := newWall(t, nil, nil)
+	for range 5 {
+		session := w.page(t)
+		var page struct{ TargetInfo targetInfo }
+		unmarshal(t, w.call(t, session, "Target.getTargetInfo", nil), &page)
+		if _, err := w.Send(t.Context(), "", "Target.exposeDevToolsProtocol", map[string]any{"targetId": page.TargetInfo.TargetID, "bindingName": "protocol"}); err != nil {
+			t.Fatal(err)
+		}
+		var kind string
+		w.eval(t, session, "typeof window.protocol?.send", &kind)
+		if kind != "function" {
+			t.Fatalf("a later call finds %s, want function", kind)
+		}
+	}
+}
+
 // TestExposedProtocol_InterceptsCalls makes calls in a page that has the protocol.
 func TestExposedProtocol_InterceptsCalls(t *testing.T) {
 	w := newWall(t, &netrules.Rules{Navigate: &netrules.Filter{Allow: []string{allowedHosts}}, Uploads: "deny"}, nil)

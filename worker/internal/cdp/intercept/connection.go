@@ -42,6 +42,7 @@ type Connection struct {
 	awaited   map[string]awaitedCall // by callKey
 	temporary []string               // contexts that Chromium disposes of when the connection ends
 	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
+	exposing  context.Context        // ends when the page of the latest Target.exposeDevToolsProtocol has the protocol; nil before the first
 	closed    bool
 
 	ctx   context.Context // ends with Close
@@ -76,7 +77,15 @@ func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserSt
 
 // Held returns a context that ends when messages of clients may reach the browser
 // again; nil while they may.
-func (n *Connection) Held() context.Context { return n.calls.Handovers().Held() }
+func (n *Connection) Held() context.Context {
+	n.mu.Lock()
+	exposing := n.exposing
+	n.mu.Unlock()
+	if exposing != nil && exposing.Err() == nil {
+		return exposing
+	}
+	return n.calls.Handovers().Held()
+}
 
 // HandleMessage processes a complete message of the client. It returns the frames for
 // the browser, or an answer to the client. It returns neither for a call about a
@@ -319,6 +328,8 @@ func (n *Connection) observe(raw []byte) (hide, closeAccepted bool) {
 		return false, succeeded
 	case call.target != nil && succeeded:
 		return n.carryOut(*call.target, result["targetInfo"]), false
+	case call.target != nil && call.target.end != nil:
+		call.target.end()
 	case call.disposes != "" && succeeded:
 		n.calls.closeProxy(call.disposes)
 	case call.disposes != "":

@@ -3,6 +3,7 @@ package intercept
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/browser-svc/svc/shared/fault"
 )
@@ -12,7 +13,11 @@ type targetCall struct {
 	answer Answer
 	// carryOut gets the id and the type of the target. Its errors are *fault.Error.
 	carryOut func(ctx context.Context, targetID, kind string) (result any, err error)
+	end      func() // called when the call is carried out, or the browser has refused the target; can be nil
 }
+
+// exposeTimeout limits how long Target.exposeDevToolsProtocol holds its connection.
+const exposeTimeout = 10 * time.Second
 
 var errNoPage = fault.New(fault.Conflict, "Svc.fillSecret must be sent on the session of a page or of a frame.")
 
@@ -22,7 +27,7 @@ func (n *Connection) fillSecret(key string, m message) (forward, answer []byte) 
 		return nil, m.refuse("This browser has no secrets.")
 	}
 	params := m["params"]
-	return n.findTarget(key, m, nil, func(ctx context.Context, targetID, kind string) (any, error) {
+	return n.findTarget(key, m, nil, nil, func(ctx context.Context, targetID, kind string) (any, error) {
 		if kind != "page" && kind != "iframe" {
 			return nil, errNoPage
 		}
@@ -31,7 +36,8 @@ func (n *Connection) fillSecret(key string, m message) (forward, answer []byte) 
 }
 
 // exposeProtocol carries out Target.exposeDevToolsProtocol, so that the calls of the page
-// are those of a client.
+// are those of a client. It holds the later messages of this connection until then, because
+// chromedriver does not wait for the answer.
 func (n *Connection) exposeProtocol(key string, m, params message) (forward []byte) {
 	if n.calls.ExposeProtocol == nil {
 		return nil
@@ -40,7 +46,11 @@ func (n *Connection) exposeProtocol(key string, m, params message) (forward []by
 	if params["bindingName"] != nil {
 		binding = params.text("bindingName")
 	}
-	return n.findTarget(key, m, message{"targetId": params["targetId"]}, func(ctx context.Context, targetID, _ string) (any, error) {
+	exposing, end := context.WithTimeout(n.ctx, exposeTimeout)
+	n.mu.Lock()
+	n.exposing = exposing
+	n.mu.Unlock()
+	return n.findTarget(key, m, message{"targetId": params["targetId"]}, end, func(ctx context.Context, targetID, _ string) (any, error) {
 		return struct{}{}, n.calls.ExposeProtocol(ctx, targetID, binding)
 	})
 }
@@ -48,9 +58,9 @@ func (n *Connection) exposeProtocol(key string, m, params message) (forward []by
 // findTarget returns the call that asks the browser for a target, without parameters for
 // that of the session. observe goes on with the answer.
 func (n *Connection) findTarget(
-	key string, m, params message, carryOut func(ctx context.Context, targetID, kind string) (any, error),
+	key string, m, params message, end func(), carryOut func(ctx context.Context, targetID, kind string) (any, error),
 ) (forward []byte) {
-	n.await(key, awaitedCall{target: &targetCall{Answer{ID: m["id"], SessionID: m["sessionId"]}, carryOut}})
+	n.await(key, awaitedCall{target: &targetCall{Answer{ID: m["id"], SessionID: m["sessionId"]}, carryOut, end}})
 	m["method"] = encode("Target.getTargetInfo")
 	if delete(m, "params"); params != nil {
 		m["params"] = encode(params)
@@ -71,6 +81,9 @@ func (n *Connection) carryOut(call targetCall, target json.RawMessage) (hide boo
 		return true // the client cannot receive the answer
 	}
 	n.replies.Go(func() {
+		if call.end != nil {
+			defer call.end()
+		}
 		answer := call.answer
 		result, err := call.carryOut(n.ctx, info.TargetID, info.Type)
 		if answer.Result = result; err != nil {
