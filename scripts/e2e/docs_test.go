@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -198,7 +199,7 @@ func (e docsTest) testCloudKey(t *testing.T) {
 		visitStep{"visit"},
 		visitStep{"timing"},
 	)
-	if offered := stepResult[struct{ Offered []string }](t, visit, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "metricsToken", "organizationKey"}) {
+	if offered := stepResult[struct{ Offered []string }](t, visit, 2).Offered; !slices.Equal(offered, []string{"dashboardBearer", "organizationKey", "metricsToken"}) {
 		t.Errorf("the cloud's page lists %v", offered)
 	}
 	if c := responseData[usageCounts](t, visit, 4, http.StatusOK); c.Current == nil || *c.Current != 1 || c.Limit == nil {
@@ -251,32 +252,111 @@ func (e docsTest) testCloudCookie(t *testing.T) {
 }
 
 // testWorker launches and ends a browser on the page.
+// assertQuickStart fails the test unless the command lines of the worker's page contain the
+// key and launch, list and end a browser if the key is valid.
+func (e docsTest) assertQuickStart(t *testing.T, commands []string, key string) {
+	t.Helper()
+	if len(commands) != 3 || !strings.Contains(commands[2], "/sessions/SESSION_ID'") {
+		t.Fatalf("the quick start is %q", commands)
+	}
+	session := "SESSION_ID"
+	for i, command := range commands {
+		if !strings.Contains(command, "-H 'X-API-Key: "+key+"'") {
+			t.Errorf("the command line has not the key %s: %s", key, command)
+		}
+		if key != e.worker.key {
+			continue
+		}
+		text := runCurl(t, strings.Replace(command, "SESSION_ID", session, 1))
+		var answer struct {
+			Success bool
+			Data    struct{ ID string }
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || !answer.Success {
+			t.Errorf("%s: %s", command, text)
+		}
+		if i == 0 {
+			session = answer.Data.ID
+		}
+	}
+}
+
+// runCurl sends the request of a command line of curl, whose arguments the shell separates,
+// and returns the body of the response.
+func runCurl(t *testing.T, command string) string {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+command).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(arguments); i++ {
+		value := func() string { i++; return arguments[i] }
+		switch argument := arguments[i]; argument {
+		case "-X":
+			r.Method = value()
+		case "-H":
+			name, text, _ := strings.Cut(value(), ": ")
+			r.Header.Set(name, text)
+		case "-d":
+			r.Body = io.NopCloser(strings.NewReader(value()))
+		default:
+			if r.URL, err = url.Parse(argument); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
 func (e docsTest) testWorker(t *testing.T) {
 	body := map[string]any{
 		"spec": map[string]any{"browserVersion": e.worker.newestVersion(t)}, "browser": map[string]any{"headless": true},
 	}
 	give := visitStep{"enterCredentials", map[string]string{"workerKey": e.worker.key}}
 	visit := e.visit(t, e.workerBase, map[string]any{"scheme": "light"},
-		visitStep{"visit"}, visitStep{"credentials"}, give,
+		visitStep{"visit"}, visitStep{"credentials"}, visitStep{"quickStart"}, visitStep{"needs", "#/Sessions/launchProfile"}, give,
+		visitStep{"quickStart"}, visitStep{"needs", "#/Sessions/launchProfile"},
 		visitStep{"call", "#/Sessions/listBrowserSessions"},
 		visitStep{"call", "#/Sessions/launchProfile", map[string]any{"body": body}},
 		visitStep{"findings", !testenv.Full()},
 		visitStep{"screenshot", "docs-worker-light"},
 	)
-	offered := stepResult[struct{ Offered []string }](t, visit, 1).Offered
-	if !slices.Contains(offered, "workerKey") || !slices.Contains(offered, "controlToken") || slices.Contains(offered, "controlQuery") {
-		t.Errorf("the worker's page lists %v", offered)
+	fields := stepResult[struct{ Offered, Shown []string }](t, visit, 1)
+	if !slices.Contains(fields.Offered, "controlToken") || slices.Contains(fields.Offered, "controlQuery") || !slices.Equal(fields.Shown, []string{"workerKey"}) {
+		t.Errorf("the worker's page has the fields %v and shows %v", fields.Offered, fields.Shown)
+	}
+	e.assertQuickStart(t, stepResult[[]string](t, visit, 2), "YOUR_WORKER_KEY")
+	e.assertQuickStart(t, stepResult[[]string](t, visit, 5), e.worker.key)
+	if got, want := stepResult[string](t, visit, 3), "Requires a credential: Enter worker key. Not needed if this browser is signed in."; got != want {
+		t.Errorf("without a credential, the page says %q beside Execute, want %q", got, want)
+	}
+	if got := stepResult[string](t, visit, 6); got != "" {
+		t.Errorf("with the worker key, the page says %q beside Execute", got)
 	}
 	type sessions struct{ Items []struct{ ID, Status string } }
-	if s := responseData[sessions](t, visit, 3, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
+	if s := responseData[sessions](t, visit, 7, http.StatusOK); len(s.Items) == 0 || s.Items[0].Status != "running" {
 		t.Errorf("sessions %+v", s)
 	}
 	type launched struct{ ID, LaunchID, Status, WebSocketDebuggerURL string }
-	session := responseData[launched](t, visit, 4, http.StatusCreated)
+	session := responseData[launched](t, visit, 8, http.StatusCreated)
 	if session.Status != "running" || session.WebSocketDebuggerURL == "" {
 		t.Fatalf("launched %+v", session)
 	}
-	assertAccessible(t, visit, 5)
+	assertAccessible(t, visit, 9)
 
 	token := controlToken(t, session.WebSocketDebuggerURL)
 	visit = e.visit(t, e.workerBase, map[string]any{"scheme": "dark"},

@@ -45,6 +45,7 @@ export class Explorer {
   async enterCredentials(credentials, remember = false) {
     await this.#page.click('#credentials-button');
     await this.#page.setChecked('#credentials-remember', remember);
+    await this.#page.locator('#credentials-more').evaluate((more) => (more.open = true));
     for (const [scheme, value] of Object.entries(credentials)) await this.#page.fill(`#credential-${scheme}`, value);
     await this.#page.keyboard.press('Enter');
   }
@@ -59,7 +60,8 @@ export class Explorer {
   async credentials() {
     await this.#page.click('#credentials-button');
     const state = await this.#page.evaluate(() => ({
-      offered: [...document.querySelectorAll('#credentials-fields input')].map((i) => i.name),
+      offered: [...document.querySelectorAll('#credentials .credential input')].map((i) => i.name),
+      shown: [...document.querySelectorAll('#credentials .credential input')].filter((i) => i.checkVisibility()).map((i) => i.name),
       remember: document.getElementById('credentials-remember').checked,
       where: document.getElementById('credentials-where').textContent,
       button: document.getElementById('credentials-button').textContent.trim(),
@@ -88,6 +90,19 @@ export class Explorer {
         curl: block.querySelector('.curl').textContent, statusText: document.getElementById('response-status').textContent,
       };
     });
+  }
+
+  // quickStart returns the command lines of the quick start.
+  async quickStart() {
+    return this.#page.locator('#start pre').allInnerTexts();
+  }
+
+  // needs opens a link to an operation and returns what the page says beside Execute about missing credentials.
+  async needs(link) {
+    await this.#page.evaluate((to) => (window.location.hash = to), link);
+    const id = `operations-${link.slice(2).replaceAll('%20', '_').replace('/', '-')}`;
+    await this.#page.waitForSelector(`[id="${id}"] button.execute`);
+    return (await this.#page.locator(`[id="${id}"] .need`).allInnerTexts()).join();
   }
 
   // search types into the search field, waits up to 10 s for this number of operations, and returns the operations found.

@@ -18,3 +18,13 @@ export function tokenize(text, language) {
   result.push({ text: text.slice(end) });
   return result;
 }
+
+// markUpCode returns the parts of a text, with `quoted` parts as code elements.
+export function markUpCode(text) {
+  return text.split("`").map((part, i) => {
+    if (i % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
+}

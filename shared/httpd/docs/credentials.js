@@ -1,3 +1,6 @@
+import { markUpCode } from "./code.js";
+import { isHeader, title } from "./security.js";
+
 const find = (id) => document.getElementById(`credentials-${id}`);
 
 const inMemory = "Stored only in the memory of this tab, until you reload or leave the page.";
@@ -14,7 +17,8 @@ export class Credentials {
   #key; // in local storage, unique to this page, because several workers can share an origin
   #onChange;
 
-  // schemes are the security schemes of the document. onChange(values, removed) gets the values by scheme, and the schemes
+  // schemes are the security schemes of the document, the most used first. The fields of the others are under "More".
+  // onChange(values, removed) gets the values by scheme, and the schemes
   // whose values were removed.
   constructor(schemes, key, onChange) {
     this.#key = key;
@@ -24,6 +28,7 @@ export class Credentials {
       if (scheme.in === "cookie") cookies.push(title(name));
       else if (isHeader(scheme)) this.#addField(name, scheme);
     }
+    find("more").hidden = this.#fields.size < 2;
     find("cookies").hidden = cookies.length === 0;
     find("cookies").textContent = `${cookies.join(", ")}: your browser sends cookies automatically after this server has set them.`;
     this.#button.hidden = false;
@@ -42,8 +47,9 @@ export class Credentials {
     this.#remember.checked = this.#stored() !== null;
     this.#showStorage();
     this.#dialog.showModal();
-    const focused = names.find((name) => this.#fields.has(name)) ?? this.#fields.keys().next().value;
-    this.#fields.get(focused)?.focus();
+    const field = this.#fields.get(names.find((name) => this.#fields.has(name)) ?? this.#fields.keys().next().value);
+    find("more").open = find("more").contains(field) || [...this.#fields.keys()].slice(1).some((name) => this.#values[name]);
+    field?.focus();
   }
 
   #addField(name, scheme) {
@@ -63,8 +69,8 @@ export class Credentials {
       const masked = input.classList.toggle("masked");
       show.setAttribute("aria-pressed", String(!masked));
     });
+    find(this.#fields.size === 0 ? "fields" : "others").append(field);
     this.#fields.set(name, input);
-    find("fields").append(field);
   }
 
   // #use stores the entered values. It does not wait for the "close" event of the dialog, because the user may execute an
@@ -128,26 +134,4 @@ export class Credentials {
       console.warn("credentials are not remembered:", error.message);
     }
   }
-}
-
-// markUpCode returns the parts of a description, with `quoted` parts as code elements.
-function markUpCode(text) {
-  return text.split("`").map((part, i) => {
-    if (i % 2 === 0) return part;
-    const code = document.createElement("code");
-    code.textContent = part;
-    return code;
-  });
-}
-
-// isHeader reports whether this page can send the credential. Credentials in URLs are only for other clients, because URLs
-// are logged and shared.
-function isHeader(scheme) {
-  return (scheme.type === "apiKey" && scheme.in === "header") || (scheme.type === "http" && scheme.scheme === "bearer");
-}
-
-// title splits a name into words: "organizationKey" becomes "Organization key".
-function title(name) {
-  const words = name.replace(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-  return words[0].toUpperCase() + words.slice(1);
 }

@@ -2,6 +2,8 @@
 // path prefix.
 import { Credentials } from "./credentials.js";
 import { addLabels, parts } from "./parts.js";
+import { QuickStart } from "./quickstart.js";
+import { acceptedSchemes, isHeader, schemesByUse } from "./security.js";
 
 const find = (id) => document.getElementById(id);
 
@@ -61,7 +63,15 @@ function start(spec) {
   showInfo(spec);
   decodedHash();
   new MutationObserver(addLabels).observe(find("explorer"), { childList: true, subtree: true });
+  const schemes = spec.components?.securitySchemes ?? {};
+  const quickStart = new QuickStart(spec);
   let credentials;
+  let entered = {};
+  // missing returns the schemes whose credential the operation accepts, if none of them is entered.
+  const missing = (path, method) => {
+    const accepted = acceptedSchemes(spec, spec.paths[path][method]);
+    return accepted.some((name) => entered[name]) ? [] : accepted.map((name) => ({ name, isHeader: isHeader(schemes[name]), isCookie: schemes[name].in === "cookie" }));
+  };
   const ui = window.SwaggerUIBundle({
     spec,
     dom_id: "#explorer",
@@ -73,7 +83,7 @@ function start(spec) {
     validatorUrl: null,
     persistAuthorization: false,
     presets: [window.SwaggerUIBundle.presets.apis],
-    plugins: [parts((names) => credentials.openDialog(names))],
+    plugins: [parts((names) => credentials.openDialog(names), missing)],
     layout: "Page",
     responseInterceptor: (response) => {
       find("response-status").textContent = `The response has status ${response.status}.`;
@@ -81,7 +91,10 @@ function start(spec) {
     },
   });
   window.addEventListener("hashchange", () => openLinked(ui));
-  credentials = new Credentials(spec.components?.securitySchemes ?? {}, `svc-docs-credentials ${window.location.pathname}`, (values, removed) => {
+  const byUse = Object.fromEntries(schemesByUse(spec).map((name) => [name, schemes[name]]));
+  credentials = new Credentials(byUse, `svc-docs-credentials ${window.location.pathname}`, (values, removed) => {
+    entered = values;
+    quickStart.show(values);
     if (removed.length > 0) ui.authActions.logout(removed);
     for (const [name, value] of Object.entries(values)) ui.preauthorizeApiKey(name, value);
   });

@@ -1,8 +1,10 @@
 // The parts of the page that replace those of Swagger UI.
 import { tokenize } from "./code.js";
+import { title } from "./security.js";
 
-// parts returns a plugin of Swagger UI. openDialog(names) opens the dialog for credentials.
-export const parts = (openDialog) => ({ React }) => {
+// parts returns a plugin of Swagger UI. openDialog(names) opens the dialog for credentials. missing(path, method) returns
+// the schemes that an operation accepts, if no credential is entered for it.
+export const parts = (openDialog, missing) => ({ React }) => {
   const make = React.createElement;
   return {
     components: { Page: (props) => page(make, props) },
@@ -22,6 +24,7 @@ export const parts = (openDialog) => ({ React }) => {
       FilterContainer: () => (props) => filter(make, props),
       SyntaxHighlighter: () => (props) => code(make, props),
       CopyToClipboardBtn: () => () => null, // the URL of an open operation is in the address bar
+      execute: (Execute) => (props) => [make(Execute, { ...props, key: "execute" }), need(make, openDialog, missing(props.path, props.method))],
       authorizeOperationBtn: () => (props) => lock(make, props),
       // The title of an operation is a button, which must not contain a link.
       DeepLink: (Link) => (props) => make(Link, { ...props, enabled: false }),
@@ -63,6 +66,17 @@ function code(make, { children, language, className }) {
   const pieces = tokenize(text, language).map(({ text, kind }, i) => (kind ? make("span", { key: i, className: `is-${kind}` }, text) : text));
   // The element scrolls, so it must be focusable with the keyboard.
   return make("pre", { className, tabIndex: 0, role: "group", "aria-label": language === "bash" ? "Command line" : "Content" }, make("code", null, pieces));
+}
+
+// need says beside Execute which credential is missing.
+function need(make, openDialog, schemes) {
+  const fields = schemes.filter((s) => s.isHeader);
+  if (fields.length === 0) return null;
+  const [first] = fields;
+  const others = fields.length > 1 ? ` or ${fields.length - 1} other${fields.length > 2 ? "s" : ""}` : "";
+  const cookie = schemes.some((s) => s.isCookie) ? " Not needed if this browser is signed in." : "";
+  return make("p", { key: "need", className: "need faint" }, "Requires a credential: ",
+    make("button", { type: "button", onClick: () => openDialog(fields.map((s) => s.name)) }, `Enter ${title(first.name).toLowerCase()}`), `${others}.${cookie}`);
 }
 
 function lock(make, { isAuthorized, onClick, getComponent }) {
