@@ -6416,8 +6416,9 @@ type ClientInterface interface {
 	// AcceptInvitationWithBody Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+	// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+	// member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes any type of body and a specified content type.
@@ -6428,8 +6429,9 @@ type ClientInterface interface {
 	// AcceptInvitation Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+	// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+	// member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes a body of the `application/json` content type.
@@ -8234,8 +8236,9 @@ func (c *Client) CreateContactMessage(ctx context.Context, body CreateContactMes
 // AcceptInvitationWithBody Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+// member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes any type of body and a specified content type.
@@ -8256,8 +8259,9 @@ func (c *Client) AcceptInvitationWithBody(ctx context.Context, contentType strin
 // AcceptInvitation Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+// member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes a body of the `application/json` content type.
@@ -15095,8 +15099,9 @@ type ClientWithResponsesInterface interface {
 	// AcceptInvitationWithBodyWithResponse Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+	// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+	// member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -15107,8 +15112,9 @@ type ClientWithResponsesInterface interface {
 	// AcceptInvitationWithResponse Accept an invitation
 	//
 	// Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-	// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+	// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+	// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+	// member limit the response is
 	// 403 with `current` and `limit`. Your active organization does not change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -26176,8 +26182,9 @@ func (c *ClientWithResponses) CreateContactMessageWithResponse(ctx context.Conte
 // AcceptInvitationWithBodyWithResponse Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+// member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -26194,8 +26201,9 @@ func (c *ClientWithResponses) AcceptInvitationWithBodyWithResponse(ctx context.C
 // AcceptInvitationWithResponse Accept an invitation
 //
 // Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-// revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+// the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+// the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+// member limit the response is
 // 403 with `current` and `limit`. Your active organization does not change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -931,8 +931,9 @@ export interface paths {
         /**
          * Accept an invitation
          * @description Adds you to the organization with the role of the invitation. Your account must have the invited address, and
-         *     the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If the invitation was accepted,
-         *     revoked or has expired, or if you are already a member, the response is 409. At the member limit the response is
+         *     the address must be verified (403 otherwise) unless the service sends no e-mail. An unknown token returns 404. If
+         *     the invitation was accepted, revoked or has expired, or if you are already a member, the response is 409. At the
+         *     member limit the response is
          *     403 with `current` and `limit`. Your active organization does not change.
          */
         post: operations["acceptInvitation"];
