@@ -19,6 +19,8 @@ from api_client import ApiClient, ApiError
 from fixture import MAX_LAUNCH_WAIT, Fixture, GeneratedRequest, operation_id
 from identities import Identity, api_key, bearer_token, metrics_token, session_cookie
 
+# Cookies count for changes only in requests of pages of the worker.
+_OWN_PAGE = {"Sec-Fetch-Site": "same-origin"}
 _WEBDRIVER_COMMANDS = {"getWebDriverState": "title", "sendWebDriverCommand": "url", "deleteWebDriverState": "cookie"}
 _LAUNCHES = {"launchProfile", "launchBrowser", "launchPlaywright"}
 _RENDERS = ("renderScreenshot", "renderPdf", "renderContent")
@@ -135,7 +137,12 @@ class WorkerFixture(Fixture):
             Identity("anonymous"),
             api_key("wrong key", "wrk_wrong"),
             api_key("worker key", seed["workerKey"], "workerKey"),
-            Identity("console cookie", frozenset({"consoleCookie"}), cookies={"svc_console": self._console_token}),
+            Identity(
+                "console cookie",
+                frozenset({"consoleCookie"}),
+                headers=_OWN_PAGE,
+                cookies={"svc_console": self._console_token},
+            ),
             Identity("wrong console cookie", cookies={"svc_console": "wrong"}),
             Identity("console token as token", headers={"X-Svc-Token": self._console_token}),
             Identity(
@@ -175,7 +182,10 @@ class WorkerFixture(Fixture):
                 },
             ),
             Identity(
-                "control cookie", frozenset({"controlCookie"}), cookies={f"svc_ctl_{launch}": browser.control_token}
+                "control cookie",
+                frozenset({"controlCookie"}),
+                headers=_OWN_PAGE,
+                cookies={f"svc_ctl_{launch}": browser.control_token},
             ),
             Identity("control query", frozenset({"controlQuery"}), query={"ct": browser.control_token}),
             Identity("view ticket", frozenset({"viewCookie"}), cookies={f"svc_view_{launch}": browser.view_ticket}),
