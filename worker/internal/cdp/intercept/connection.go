@@ -36,13 +36,15 @@ type Connection struct {
 	pending atomic.Int32 // len(awaited)
 	refused atomic.Pointer[refusal]
 	replies sync.WaitGroup // answers that are sent later
+	// exposing ends when the page of the latest Target.exposeDevToolsProtocol has the
+	// protocol; nil before the first. It is read for each message, so without the lock.
+	exposing atomic.Pointer[context.Context]
 
 	mu        sync.Mutex
 	requested *handover.Handover     // by this connection, while it is open
 	awaited   map[string]awaitedCall // by callKey
 	temporary []string               // contexts that Chromium disposes of when the connection ends
 	captured  map[string]bool        // contexts whose download settings Chromium resets when the connection ends
-	exposing  context.Context        // ends when the page of the latest Target.exposeDevToolsProtocol has the protocol; nil before the first
 	closed    bool
 
 	ctx   context.Context // ends with Close
@@ -78,11 +80,8 @@ func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserSt
 // Held returns a context that ends when messages of clients may reach the browser
 // again; nil while they may.
 func (n *Connection) Held() context.Context {
-	n.mu.Lock()
-	exposing := n.exposing
-	n.mu.Unlock()
-	if exposing != nil && exposing.Err() == nil {
-		return exposing
+	if exposing := n.exposing.Load(); exposing != nil && (*exposing).Err() == nil {
+		return *exposing
 	}
 	return n.calls.Handovers().Held()
 }

@@ -47,9 +47,7 @@ func (n *Connection) exposeProtocol(key string, m, params message) (forward []by
 		binding = params.text("bindingName")
 	}
 	exposing, end := context.WithTimeout(n.ctx, exposeTimeout)
-	n.mu.Lock()
-	n.exposing = exposing
-	n.mu.Unlock()
+	n.exposing.Store(&exposing)
 	return n.findTarget(key, m, message{"targetId": params["targetId"]}, end, func(ctx context.Context, targetID, _ string) (any, error) {
 		return struct{}{}, n.calls.ExposeProtocol(ctx, targetID, binding)
 	})
