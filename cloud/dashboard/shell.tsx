@@ -22,7 +22,7 @@ import {
   type IconName,
 } from "../../shared/web/ui";
 import { api, expectOrganization, type Schema } from "./api";
-import { announce, leave, onSessionChange, useAuthOptions, useSignOut, withNext } from "./parts/auth";
+import { announce, leave, onSessionChange, useSendsMail, useSignOut, withNext } from "./parts/auth";
 import { NewOrganizationForm } from "./parts/organization-form";
 import { SignInForm } from "./parts/sign-in-form";
 import { allPages } from "./parts/team";
@@ -413,7 +413,7 @@ function VerifyNotice() {
     onSuccess: () => toast(texts.sent),
     onError: toastError,
   });
-  if (useAuthOptions().data?.sendsMail === false) return null;
+  if (!useSendsMail()) return null;
   return (
     <div class="above">
       <Notice

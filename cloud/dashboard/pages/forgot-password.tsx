@@ -5,14 +5,14 @@ import { FormFrame, TextField, useForm } from "../../../shared/web/forms/form";
 import { Button, ButtonLink } from "../../../shared/web/ui";
 import { requestPasswordReset as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
-import { useAuthOptions } from "../parts/auth";
+import { useSendsMail } from "../parts/auth";
 import { AuthPage } from "../parts/auth-page";
 import { texts } from "../texts/auth";
 
 /** Requests the e-mail that sets a new password. */
 export default function ForgotPassword() {
   const [sent, setSent] = useState<string>();
-  const sendsMail = useAuthOptions().data?.sendsMail;
+  const sendsMail = useSendsMail();
   if (sent !== undefined)
     return (
       <AuthPage title={texts.forgotSent} hint={texts.forgotSentHint(sent)}>
@@ -24,7 +24,7 @@ export default function ForgotPassword() {
         </Button>
       </AuthPage>
     );
-  if (sendsMail === false)
+  if (!sendsMail)
     return (
       <AuthPage title={texts.forgotTitle} hint={texts.forgotNoMail}>
         <ButtonLink to="/sign-in" kind="primary" wide>

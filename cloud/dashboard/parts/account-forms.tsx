@@ -8,7 +8,7 @@ import { changePassword, updateUser } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/account";
-import { useAuthOptions } from "./auth";
+import { useSendsMail } from "./auth";
 import { PasswordField } from "./password-field";
 
 // An omitted name keeps its value, but an empty field would look like a saved one.
@@ -75,7 +75,7 @@ function Verification({ email }: { email: string }) {
       if (error instanceof ApiError && error.status === 409) void queries.invalidateQueries({ queryKey: ["session"] });
     },
   });
-  if (useAuthOptions().data?.sendsMail === false) return <p class="faint">{texts.noMailHint}</p>;
+  if (!useSendsMail()) return <p class="faint">{texts.noMailHint}</p>;
   return (
     <div class="stack tight">
       <p class="faint">{texts.unverifiedHint}</p>

@@ -14,6 +14,11 @@ export function useAuthOptions() {
   });
 }
 
+/** Whether the service sends e-mail; true while it is unknown. */
+export function useSendsMail(): boolean {
+  return useAuthOptions().data?.sendsMail ?? true;
+}
+
 /** The session of the visitor of a public page. `user` is undefined while it is unknown, and without a session. */
 export function useVisitor() {
   // Uses the session of the cookie, regardless of the organization that this tab showed.

@@ -1,7 +1,7 @@
 import { Badge, ButtonLink, Icon } from "../../../shared/web/ui";
 import { useManages, useSession } from "../session";
 import { texts } from "../texts/overview";
-import { useAuthOptions } from "./auth";
+import { useSendsMail } from "./auth";
 import { useLatestMachines } from "./fleet";
 import { useRecentSessions } from "./overview-data";
 import { useProfileStats } from "./profile-data";
@@ -17,7 +17,7 @@ interface Step {
 export function useSteps(): { pending: boolean; steps: Step[] | undefined } {
   const { user } = useSession();
   const manages = useManages();
-  const sendsMail = useAuthOptions().data?.sendsMail ?? true;
+  const sendsMail = useSendsMail();
   const machines = useLatestMachines();
   const stats = useProfileStats();
   const sessions = useRecentSessions();

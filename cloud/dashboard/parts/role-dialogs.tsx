@@ -9,7 +9,7 @@ import { inviteMember as inviteRule, updateMember as updateRule } from "../../..
 import { api, type Schema } from "../api";
 import { useSession } from "../session";
 import { texts } from "../texts/settings";
-import { useAuthOptions } from "./auth";
+import { useSendsMail } from "./auth";
 import { useIdempotencyKey } from "./once";
 import { personName } from "./team";
 
@@ -122,7 +122,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
       onClose();
     },
   });
-  const sendsMail = useAuthOptions().data?.sendsMail ?? true;
+  const sendsMail = useSendsMail();
   if (link) return <LinkDialog {...link} onClose={onClose} />;
   const limit = memberLimitOf(form.failure);
   return (

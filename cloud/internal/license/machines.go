@@ -172,8 +172,8 @@ func (s *Service) Machine(ctx context.Context, orgID uuid.UUID, machineID string
 
 // RenameMachine sets the name of a machine, or removes it with nil. Error: NotFound.
 func (s *Service) RenameMachine(ctx context.Context, orgID uuid.UUID, machineID string, name *string) (Machine, error) {
-	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE license_machines SET name = $3 WHERE organization_id = $1 AND machine_id = $2`, orgID, machineID, name)
+	err := s.db.run(ctx, orgID, func() error {
+		_, err := s.db.db.ExecContext(ctx, `UPDATE license_machines SET name = $3 WHERE organization_id = $1 AND machine_id = $2`, orgID, machineID, name)
 		return err
 	})
 	if err != nil {
@@ -198,8 +198,8 @@ DELETE FROM license_machines m WHERE organization_id = $1 AND machine_id = $2 AN
 // not offline or has slots.
 func (s *Service) DeleteMachine(ctx context.Context, orgID uuid.UUID, machineID string) error {
 	var deleted int64
-	err := s.db.tx(ctx, orgID, func(tx *sqlx.Tx) error {
-		result, err := tx.ExecContext(ctx, deleteMachineSQL, orgID, machineID, longestPause.Seconds())
+	err := s.db.run(ctx, orgID, func() error {
+		result, err := s.db.db.ExecContext(ctx, deleteMachineSQL, orgID, machineID, longestPause.Seconds())
 		if err == nil {
 			deleted, err = result.RowsAffected()
 		}

@@ -44,7 +44,7 @@ function entry({ text, operation }, command) {
 }
 
 function commandLine({ spec, path, method, operation }, values) {
-  const target = path.replace(/\{(\w+)\}/g, (_, name) => name.replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase());
+  const target = path.replace(/\{(\w+)\}/g, (_, name) => constant(name));
   const parts = [`curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${quote(spec.servers[0].url + target)}`];
   const schemes = spec.components?.securitySchemes ?? {};
   const accepted = acceptedSchemes(spec, operation).filter((name) => isHeader(schemes[name]));
@@ -59,8 +59,13 @@ function commandLine({ spec, path, method, operation }, values) {
 }
 
 function header(name, scheme, value) {
-  const text = value ?? `YOUR_${name.replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase()}`;
+  const text = value ?? `YOUR_${constant(name)}`;
   return scheme.type === "http" ? `Authorization: Bearer ${text}` : `${scheme.name}: ${text}`;
+}
+
+// constant returns a name in upper case: "sessionId" becomes "SESSION_ID".
+function constant(name) {
+  return name.replace(/(?<=[a-z])[A-Z]/g, "_$&").toUpperCase();
 }
 
 // quote returns a text as one argument of a POSIX shell.
