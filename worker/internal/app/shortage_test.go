@@ -22,7 +22,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
-// limitedWorker is a worker in a process of its own, on a machine that lacks something.
+// limitedWorker is a worker in a process of its own, on a machine with too few resources.
 type limitedWorker struct {
 	url    string
 	client http.Client

@@ -27,5 +27,5 @@ func ParseKeys(text string) (names []string, err error) {
 // Mark marks content of a page.
 func Mark(content string) string { return mark(content) }
 
-// WithScheme returns an address with the scheme that it lacks.
+// WithScheme adds a scheme to an address without one.
 func WithScheme(address string) string { return withScheme(address) }

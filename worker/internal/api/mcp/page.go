@@ -103,7 +103,7 @@ func (p pageCall) navigate(ctx context.Context, address, waitUntil string) error
 	return err
 }
 
-// withScheme returns an address with the scheme that it lacks: http for localhost and IP
+// withScheme adds a scheme to an address without one: http for localhost and IP
 // addresses, https for names with a dot. Others, such as mailto:ann@example.com, are unchanged.
 func withScheme(address string) string {
 	u, err := url.Parse("https://" + address)
