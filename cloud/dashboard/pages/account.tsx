@@ -1,10 +1,11 @@
 import { Segments, useTheme } from "../../../shared/web/ui";
+import { AccessTokens } from "../parts/access-tokens";
 import { PasswordSection, UserSection } from "../parts/account-forms";
 import { DashboardSessions } from "../parts/dashboard-sessions";
 import { texts } from "../texts/account";
 import "./account.css";
 
-/** The user's account: name, address, password, theme and dashboard sessions. */
+/** The user's account: name, address, password, theme, access tokens and dashboard sessions. */
 export default function Account() {
   return (
     <div class="stack">
@@ -18,6 +19,7 @@ export default function Account() {
         </div>
         <PasswordSection />
       </div>
+      <AccessTokens />
       <DashboardSessions />
     </div>
   );

@@ -1,7 +1,7 @@
-import { useState } from "preact/hooks";
-import { Button, CodeBlock, Dialog, Notice } from "../../../shared/web/ui";
+import { CodeBlock } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 import { texts } from "../texts/settings";
+import { StoreOnceDialog } from "./store-once";
 
 /** The full key, its lowercase form if that differs, and its image path. */
 export function CreatedKey({ created }: { created: Schema<"CreatedApiKey"> }) {
@@ -20,26 +20,11 @@ export function CreatedKey({ created }: { created: Schema<"CreatedApiKey"> }) {
   );
 }
 
-/** Shows a new key once. It closes only after the user confirmed that the key is stored. */
+/** Shows a new key once. */
 export function CreatedKeyDialog({ created, onClose }: { created: Schema<"CreatedApiKey">; onClose: () => void }) {
-  const [stored, setStored] = useState(false);
   return (
-    <Dialog
-      title={texts.keys.created}
-      closable={false}
-      onClose={onClose}
-      footer={
-        <Button kind="primary" disabled={!stored} onClick={onClose}>
-          {texts.keys.done}
-        </Button>
-      }
-    >
-      <Notice tone="wait">{texts.keys.createdHint}</Notice>
+    <StoreOnceDialog title={texts.keys.created} confirmation={texts.keys.stored} onClose={onClose}>
       <CreatedKey created={created} />
-      <label class="check">
-        <input type="checkbox" checked={stored} onChange={(event) => setStored(event.currentTarget.checked)} />
-        <span>{texts.keys.stored}</span>
-      </label>
-    </Dialog>
+    </StoreOnceDialog>
   );
 }

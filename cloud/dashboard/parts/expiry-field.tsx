@@ -2,12 +2,20 @@ import { Field, type Form } from "../../../shared/web/forms/form";
 import { Button, toLocalInput } from "../../../shared/web/ui";
 import { texts } from "../texts/settings";
 
-/** The expiry of a key: a time, or null for a key that does not expire. */
-export function ExpiryField<V extends { expiresAt: string | null }>({ form }: { form: Form<V> }) {
+/** The expiry of a key or token: a time, or null for the default, which is none for a key. */
+export function ExpiryField<V extends { expiresAt: string | null }>({
+  form,
+  hint = texts.keys.expiryHint,
+  unlimited = true,
+}: {
+  form: Form<V>;
+  hint?: string;
+  unlimited?: boolean;
+}) {
   const set = (at: Date | null) => form.set("expiresAt", at === null ? null : at.toISOString());
   return (
     <div class="stack tight">
-      <Field form={form} name="expiresAt" label={texts.keys.expires} hint={texts.keys.expiryHint}>
+      <Field form={form} name="expiresAt" label={texts.keys.expires} hint={hint}>
         {(control) => (
           <input
             class="input"
@@ -27,9 +35,11 @@ export function ExpiryField<V extends { expiresAt: string | null }>({ form }: { 
             {label}
           </Button>
         ))}
-        <Button size="small" onClick={() => set(null)}>
-          {texts.keys.presetNever}
-        </Button>
+        {unlimited && (
+          <Button size="small" onClick={() => set(null)}>
+            {texts.keys.presetNever}
+          </Button>
+        )}
       </div>
     </div>
   );

@@ -1,3 +1,5 @@
+import type { Schema } from "../api";
+
 /** The texts of the account page and of the page for a new organization. */
 export const texts = {
   title: "Account",
@@ -54,6 +56,37 @@ export const texts = {
   noSessions: "No sessions on this page",
   noSessionsHint: "Sessions ended meanwhile. Go back to the first page.",
   firstPage: "First page",
+
+  tokens: {
+    title: "Access tokens",
+    intro: (organization: string) =>
+      `Programs act for you in ${organization} with an access token, within its scopes and your role. The service stores only a hash, so a token is shown once.`,
+    create: "Create access token",
+    name: "Name",
+    nameHint: "For example the program that uses it",
+    scopes: "Scopes",
+    scopesHint: "Select only what the program needs.",
+    scopeHints: {
+      "profiles:read": "read profiles and browser builds",
+      "profiles:write": "also create, change and delete profiles",
+      "sessions:read": "read sessions, machines and license usage",
+      "keys:write": "manage organization keys",
+      "members:write": "manage members and invitations, at most as an admin",
+      "billing:read": "read the plan, add-ons and invoices",
+    } satisfies Record<Schema<"AccessTokenScope">, string>,
+    expiryHint: "In your time zone, at most one year from now. Empty: 90 days.",
+    created: "Store the new access token",
+    full: "Access token",
+    use: "Send it in the header Authorization: Bearer.",
+    stored: "I have stored the token",
+    empty: "No access tokens",
+    emptyHint: "Create one for a program that manages profiles, keys or members for you.",
+    neverUsed: "Never",
+    revoke: "Revoke",
+    revokeTitle: (name: string) => `Revoke ${name}`,
+    revokeHint: "Programs that use this token are refused from the next request on. This cannot be undone.",
+    revoked: (name: string) => `${name} is revoked`,
+  },
 
   theme: "Theme",
   themeHint: "Applies to this browser.",

@@ -16,6 +16,8 @@ export const texts = {
   },
   cancel: "Cancel",
   close: "Close",
+  storeOnce:
+    "This is the only time that the full value is shown. Store it in your password manager or as a secret of your deployment.",
   save: "Save changes",
   saved: "Saved",
   actions: (name: string) => `Actions for ${name}`,
@@ -75,14 +77,11 @@ export const texts = {
     more: (n: number) => `and ${n} more`,
     revoked: (name: string) => `${name} is revoked`,
     created: "Store the new key",
-    createdHint:
-      "This is the only time that the full key is shown. Store it in your password manager or as a secret of your deployment.",
     fullKey: "Organization key (SVC_KEY)",
     lowerKey: "Lowercase form, for image paths",
     image: "Worker image of this key",
     noImage: "This service has no image registry.",
     stored: "I have stored the key",
-    done: "Close",
     lost: "The key was created by an earlier request whose response was lost. The full key cannot be shown again. Revoke the key and create another.",
   },
 

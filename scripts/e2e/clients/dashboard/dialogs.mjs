@@ -3,10 +3,11 @@
 import { hostname } from 'node:os';
 import { keyboard } from './keyboard.mjs';
 
-export default async ({ data, newUser, open, signIn }) => {
+export default async ({ data, newUser, open, signIn, screenshot }) => {
   const page = await newUser();
   await signIn(page, data.user);
   const { found, press, choose, opens, submits, leaves } = keyboard(page);
+  const dialog = page.getByRole('dialog');
 
   // Dialogs without fields: nothing is changed by a first Enter.
   await page.keyboard.press('?');
@@ -26,6 +27,26 @@ export default async ({ data, newUser, open, signIn }) => {
   await press('button', 'Sign out everywhere');
   await opens('Sign out everywhere', 'Cancel');
   await leaves();
+
+  await press('button', 'Create access token');
+  await opens('Create access token', 'Name');
+  await page.keyboard.type('deployment');
+  await press('button', 'Create access token');
+  await dialog.getByText('Add at least 1.').waitFor();
+  await press('checkbox', 'sessions:read read sessions, machines and license usage');
+  await screenshot(page, 'access-token-dialog');
+  await press('button', 'Create access token');
+  await opens('Store the new access token', 'I have stored the token');
+  const token = await dialog.locator('code').innerText();
+  const answer = await fetch(new URL('/v1/machines', page.url()), { headers: { authorization: `Bearer ${token.trim()}` } });
+  if (answer.status !== 200) found.push(`the new access token was answered with ${answer.status}`);
+  await press('checkbox', 'I have stored the token');
+  await press('button', 'Close');
+  await screenshot(page, 'access-tokens');
+  await press('button', 'Revoke deployment');
+  await opens('Revoke deployment', 'Cancel');
+  await press('button', 'Revoke');
+  await page.getByText('No access tokens').waitFor();
 
   await open(page, '/settings/keys');
   await press('button', 'Create key');

@@ -1,0 +1,196 @@
+import { useQuery, useQueryClient } from "@tanstack/preact-query";
+import { useState } from "preact/hooks";
+import { createAccessToken as rule } from "../../../gen/web/cloud-rules";
+import { send } from "../../../shared/web/api/client";
+import { Field, FormFrame, TextField, useForm, type Form } from "../../../shared/web/forms/form";
+import {
+  Badge,
+  Button,
+  CodeBlock,
+  ConfirmDialog,
+  Dialog,
+  Empty,
+  Loaded,
+  Table,
+  Time,
+  toast,
+  type Column,
+} from "../../../shared/web/ui";
+import { api, type Schema } from "../api";
+import { useSession } from "../session";
+import { texts as shared } from "../texts/account";
+import { Expiry } from "./api-keys";
+import { ExpiryField } from "./expiry-field";
+import { StoreOnceDialog } from "./store-once";
+import { allPages } from "./team";
+
+type Token = Schema<"AccessToken">;
+type Scope = Schema<"AccessTokenScope">;
+
+const texts = shared.tokens;
+
+/** The user's access tokens for the active organization. */
+export function AccessTokens() {
+  const [creating, setCreating] = useState(false);
+  const [created, setCreated] = useState<string>();
+  const [revoking, setRevoking] = useState<Token>();
+  const tokens = useQuery({
+    queryKey: ["access-tokens"],
+    queryFn: () => allPages((page) => send(api.GET("/v1/auth/tokens", { params: { query: { page, limit: 100 } } }))),
+  });
+  return (
+    <section class="stack" aria-labelledby="access-tokens">
+      <div class="row apart">
+        <div class="account-text">
+          <h2 id="access-tokens">{texts.title}</h2>
+          <p class="faint">{texts.intro(useSession().organization.name)}</p>
+        </div>
+        <Button icon="plus" onClick={() => setCreating(true)}>
+          {texts.create}
+        </Button>
+      </div>
+      <Loaded query={tokens}>
+        {(items) =>
+          items.length === 0 ? (
+            <Empty icon="key" title={texts.empty}>
+              {texts.emptyHint}
+            </Empty>
+          ) : (
+            <Table label={texts.title} columns={columns(setRevoking)} items={items} keyOf={(token) => token.id} />
+          )
+        }
+      </Loaded>
+      {creating && (
+        <CreateDialog
+          onCreated={(token) => {
+            setCreating(false);
+            setCreated(token);
+          }}
+          onClose={() => setCreating(false)}
+        />
+      )}
+      {created && (
+        <StoreOnceDialog title={texts.created} confirmation={texts.stored} onClose={() => setCreated(undefined)}>
+          <CodeBlock text={created} label={texts.full} />
+          <p class="faint">{texts.use}</p>
+        </StoreOnceDialog>
+      )}
+      {revoking && <RevokeDialog token={revoking} onClose={() => setRevoking(undefined)} />}
+    </section>
+  );
+}
+
+function columns(onRevoke: (token: Token) => void): Column<Token>[] {
+  return [
+    {
+      id: "name",
+      title: texts.name,
+      look: "title",
+      cell: (token) => (
+        <span class="row">
+          <span class="strong">{token.name}</span>
+          <code class="nowrap">svct_...{token.lastFour}</code>
+        </span>
+      ),
+    },
+    {
+      id: "scopes",
+      title: texts.scopes,
+      cell: (token) => (
+        <span class="row">
+          {token.scopes.map((scope) => (
+            <Badge key={scope}>{scope}</Badge>
+          ))}
+        </span>
+      ),
+    },
+    {
+      id: "lastUsedAt",
+      title: shared.lastUse,
+      cell: (token) => <Time at={token.lastUsedAt} never={texts.neverUsed} />,
+    },
+    { id: "expiresAt", title: shared.expires, cell: (token) => <Expiry at={token.expiresAt} /> },
+    {
+      id: "actions",
+      title: "",
+      look: "fit end corner",
+      cell: (token) => (
+        <Button size="small" aria-label={texts.revokeTitle(token.name)} onClick={() => onRevoke(token)}>
+          {texts.revoke}
+        </Button>
+      ),
+    },
+  ];
+}
+
+const initial = { name: "", scopes: [] as Scope[], expiresAt: null as string | null };
+
+function CreateDialog({ onCreated, onClose }: { onCreated: (token: string) => void; onClose: () => void }) {
+  const queries = useQueryClient();
+  const form = useForm({
+    rule,
+    initial,
+    body: ({ expiresAt, ...rest }) => (expiresAt ? { ...rest, expiresAt } : rest),
+    onSubmit: async (body) => {
+      // No mutation of the query cache: it would keep the full token in memory.
+      const { token } = await send(api.POST("/v1/auth/tokens", { body: body as Schema<"CreateAccessTokenRequest"> }));
+      void queries.invalidateQueries({ queryKey: ["access-tokens"] });
+      onCreated(token);
+    },
+  });
+  return (
+    <Dialog title={texts.create} onClose={onClose}>
+      <FormFrame form={form} label={texts.create}>
+        <TextField form={form} name="name" label={texts.name} hint={texts.nameHint} autocomplete="off" autofocus />
+        <ScopesField form={form} />
+        <ExpiryField form={form} hint={texts.expiryHint} unlimited={false} />
+        <div class="row end">
+          <Button onClick={onClose}>{shared.cancel}</Button>
+          <Button type="submit" kind="primary" busy={form.busy}>
+            {texts.create}
+          </Button>
+        </div>
+      </FormFrame>
+    </Dialog>
+  );
+}
+
+function ScopesField({ form }: { form: Form<typeof initial> }) {
+  const { scopes } = form.values;
+  const toggle = (scope: Scope, checked: boolean) =>
+    form.set("scopes", checked ? [...scopes, scope] : scopes.filter((other) => other !== scope));
+  return (
+    <Field form={form} name="scopes" label={texts.scopes} hint={texts.scopesHint}>
+      {(control) => (
+        <div {...control} class="stack tight" role="group" aria-label={texts.scopes}>
+          {rule.properties.scopes.items.enum.map((scope) => (
+            <label key={scope} class="check">
+              <input
+                type="checkbox"
+                checked={scopes.includes(scope)}
+                onChange={(event) => toggle(scope, event.currentTarget.checked)}
+              />
+              <span>
+                <code>{scope}</code> <span class="faint">{texts.scopeHints[scope]}</span>
+              </span>
+            </label>
+          ))}
+        </div>
+      )}
+    </Field>
+  );
+}
+
+function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
+  const queries = useQueryClient();
+  const revoke = async () => {
+    await send(api.DELETE("/v1/auth/tokens/{tokenId}", { params: { path: { tokenId: token.id } } }));
+    toast(texts.revoked(token.name));
+    void queries.invalidateQueries({ queryKey: ["access-tokens"] });
+  };
+  return (
+    <ConfirmDialog title={texts.revokeTitle(token.name)} action={texts.revoke} onConfirm={revoke} onClose={onClose}>
+      {texts.revokeHint}
+    </ConfirmDialog>
+  );
+}
