@@ -14,9 +14,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
@@ -207,9 +209,19 @@ func TestNetwork_MatchesCountsOfProxy(t *testing.T) {
 	if diff := cmp.Diff(want, items["plain.test"].Denied); diff != "" {
 		t.Errorf("denied images (-want +got):\n%s", diff)
 	}
+	ask := func(path, body string, want int) {
+		t.Helper()
+		if got, text := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "GET", path+"/network", body, "X-API-Key", workerKey); got != want {
+			t.Errorf("%s/network: got %d %s, want %d", path, got, text, want)
+		}
+	}
+	ask("/browsers/"+s.LaunchId.String(), `{"x":1}`, 400)
 	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
 	ended := r.network(t, "/sessions/"+s.Id.String())
 	p.assertNear(t, "after the end", ended)
+	ask("/browsers/"+s.LaunchId.String(), "", 404)
+	ask("/sessions/"+uuid.NewString(), "", 404)
+	ask("/sessions/x", "", 400)
 	r.cloud.Await(t, 0, 0)
 	reported := r.cloud.Calls(cloudtest.End)[0].End.Network
 	if reported == nil || cmp.Diff(ended.Totals, reported.Totals) != "" || cmp.Diff(ended.Items, reported.Items) != "" {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,9 +185,14 @@ func TestPlaywright_EndsWithItsConnection(t *testing.T) {
 	if got := strings.TrimSpace(string(node(t, "testdata/sessions.cjs", r.endpoint("&waitSeconds=20")))); got != `["first",0,"second"]` {
 		t.Errorf("got %s", got)
 	}
-	testenv.Eventually(t, "both sessions have ended", func() bool {
+	_, version := playwrightModule(t)
+	agent := http.Header{"User-Agent": {"Playwright/" + version + " (x64; debian 12) node/20.20"}}
+	if status, body := r.upgrade(t, "/playwright?waitSeconds=20&token="+callersKey, agent); status != http.StatusSwitchingProtocols {
+		t.Errorf("a socket without messages: %d %s", status, body)
+	}
+	testenv.Eventually(t, "all sessions have ended", func() bool {
 		all := r.sessions(t)
-		return len(all) == 2 && all[0].EndedAt != nil && all[1].EndedAt != nil
+		return len(all) == 3 && !slices.ContainsFunc(all, func(s workerapi.BrowserSession) bool { return s.EndedAt == nil })
 	})
 	for _, s := range r.sessions(t) {
 		if s.EndReason == nil || string(*s.EndReason) != string(session.ClientClose) {

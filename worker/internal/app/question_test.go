@@ -38,6 +38,7 @@ func TestQuestions_RoutesAnswer(t *testing.T) {
 		h.ask(t, "POST", path, body, 400)
 	}
 	h.ask(t, "POST", "/handover/questions/x", `{"answer":"once"}`, 400)
+	h.ask(t, "GET", "/handover/questions", `{"x":1}`, 400)
 	h.ask(t, "POST", path, `{}`, 415, "Content-Type", "text/plain")
 	h.ask(t, "POST", path, strings.Repeat(" ", 1<<20+1), 413)
 	h.ask(t, "POST", "/handover/questions/"+uuid.NewString(), `{"answer":"once"}`, 409)

@@ -87,6 +87,11 @@ func TestRoot_ServesLaunchOfToken(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want.status)
 		}
 	}
+	for _, path := range []string{"/devtools/browser/" + guid, "/devtools/page/" + page} {
+		if status, body := r.call(contracttest.AllowInvalidRequest(t.Context()), t, "GET", path, "", bearer...); status != 400 {
+			t.Errorf("%s without a handshake: got %d %s, want 400", path, status, body)
+		}
+	}
 	base := "/browsers/" + s.LaunchId.String()
 	for _, path := range []string{
 		"/?ct=" + control, "/w/worker-1?ct=" + control, "/w/worker-1/?ct=" + control, "/devtools/browser?ct=" + control,
