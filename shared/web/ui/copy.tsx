@@ -44,11 +44,11 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
 }
 
 /** A command or a file, with a button that copies it. */
-export function CodeBlock({ text, label }: { text: string; label: string }) {
+export function CodeBlock({ text, shown = text, label }: { text: string; shown?: string; label: string }) {
   return (
     <div class="code-block">
       <pre tabIndex={0} role="region" aria-label={label}>
-        <code>{text}</code>
+        <code>{shown}</code>
       </pre>
       <CopyButton text={text} label={`Copy ${label}`} />
     </div>

@@ -25,9 +25,11 @@ import { NavigateForm } from "./navigate-form";
 import { PageFiles } from "./page-files";
 import { EndDialog, addressOf, nameOf, openPage, type BrowserPage } from "./session-actions";
 import { durationOf, modeOf } from "./session-card";
+import { SessionConnect, withoutToken } from "./session-connect";
 import { ExpiryNotice } from "./session-expiry";
 import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
+import { SessionLog } from "./session-log";
 import { SessionNetwork } from "./session-network";
 import { RecordingButton, SessionRecording } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
@@ -85,7 +87,9 @@ function Content({ session }: { session: Session }) {
       </Section>
       {running && (
         <>
-          <Section title={t.addresses}>
+          <Section title={t.connect}>
+            <p class="faint small">{t.addressesHint}</p>
+            {session.webSocketDebuggerUrl && <SessionConnect session={session} />}
             <Addresses session={session} />
           </Section>
           <Section title={t.share}>
@@ -93,6 +97,9 @@ function Content({ session }: { session: Session }) {
           </Section>
           <Section title={t.page}>
             <PageFiles session={session} />
+          </Section>
+          <Section title={t.log}>
+            <SessionLog launchId={session.launchId} />
           </Section>
           <Section title={texts.recording}>
             <SessionRecording session={session} />
@@ -267,27 +274,22 @@ function Addresses({ session }: { session: Session }) {
     [t.devtools, session.devtoolsFrontendUrl],
   ];
   return (
-    <>
-      <p class="faint small">{t.addressesHint}</p>
-      <dl class="facts">
-        {addresses.map(
-          ([name, address]) =>
-            address && (
-              <>
-                <dt>{name}</dt>
-                <dd class="row copied">
-                  <code>{withoutToken(address)}</code>
-                  <CopyButton text={address} label={t.copy(name)} />
-                </dd>
-              </>
-            ),
-        )}
-      </dl>
-    </>
+    <dl class="facts">
+      {addresses.map(
+        ([name, address]) =>
+          address && (
+            <>
+              <dt>{name}</dt>
+              <dd class="row copied">
+                <code>{withoutToken(address)}</code>
+                <CopyButton text={address} label={t.copy(name)} />
+              </dd>
+            </>
+          ),
+      )}
+    </dl>
   );
 }
-
-const withoutToken = (address: string): string => address.replace(/([?&]ct=)[^&]*/, "$1…");
 
 function Labels({ metadata }: { metadata: Session["metadata"] }) {
   const labels = Object.entries(metadata);
