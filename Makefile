@@ -159,10 +159,11 @@ generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables
 	@scripts/generate
 
 .PHONY: build
-build: ## Build bin/svc-cloud and bin/svc-worker
+build: ## Build bin/svc-cloud, bin/svc-worker and bin/svc, the command line for users
 	@scripts/need go
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-cloud ./cloud
 	CGO_ENABLED=0 go build -trimpath -o bin/svc-worker ./worker
+	CGO_ENABLED=0 go build -trimpath -o bin/svc ./worker/cmd/svc
 
 .PHONY: images
 images: ## Build the images svc-cloud and svc-worker

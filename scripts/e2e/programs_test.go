@@ -31,7 +31,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for name, pkg := range map[string]string{"svc-cloud": "./cloud", "svc-worker": "./worker", "run": "./scripts/run"} {
+	for name, pkg := range map[string]string{"svc-cloud": "./cloud", "svc-worker": "./worker", "run": "./scripts/run", "svc": "./worker/cmd/svc"} {
 		build := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, name), pkg) // -w halves the time of linking
 		build.Dir = root
 		if out, err := build.CombinedOutput(); err != nil {

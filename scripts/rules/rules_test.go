@@ -135,6 +135,23 @@ func TestImports_ProgramsShareOnlyShared(t *testing.T) {
 	}
 }
 
+// TestImports_ClientsUseOnlyAPI: the command line and the SDK use what every client can use.
+func TestImports_ClientsUseOnlyAPI(t *testing.T) {
+	for folder, permitted := range map[string][]string{
+		"openapi/sdk/": {"gen/"},
+		"worker/cmd/":  {"gen/", "openapi/sdk/", "shared/program", "shared/ws"},
+	} {
+		for name, deps := range imports(t, folder) {
+			for _, dep := range deps {
+				path, inside := strings.CutPrefix(dep, module)
+				if inside && !slices.ContainsFunc(permitted, func(prefix string) bool { return strings.HasPrefix(path, prefix) }) {
+					t.Errorf("%s imports %s: use the public API", name, path)
+				}
+			}
+		}
+	}
+}
+
 func TestImports_WorkerHasNoDatabase(t *testing.T) {
 	for name, deps := range imports(t, "worker/") {
 		for _, dep := range deps {
@@ -148,7 +165,7 @@ func TestImports_WorkerHasNoDatabase(t *testing.T) {
 // TestImports_ProgramsContainNoTestCode keeps the fakes of tests out of the programs, and kin-openapi:
 // it would cost time and memory at every start.
 func TestImports_ProgramsContainNoTestCode(t *testing.T) {
-	for _, program := range []string{"./cloud", "./worker"} {
+	for _, program := range []string{"./cloud", "./worker", "./worker/cmd/svc"} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", program)
 		cmd.Dir = "../.."
 		out, err := cmd.Output()

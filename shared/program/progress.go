@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // Progress shows the progress of a transfer: a progress bar on a terminal, and
@@ -104,9 +104,5 @@ func Bytes(n int64) string {
 
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	return err == nil
+	return ok && term.IsTerminal(int(file.Fd()))
 }
