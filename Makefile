@@ -6,11 +6,11 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser; PLAYWRIGHT=1 installs Node.js for /playwright
+run: ## Run PostgreSQL, the cloud and a worker on this machine, and launch a first browser; VERBOSE=1 also prints addresses with tokens, PLAYWRIGHT=1 installs Node.js for /playwright
 	@scripts/need go postgres chromium chromedriver fonts display ffmpeg $(if $(filter 1,$(PLAYWRIGHT)),node)
 	@echo "Downloading the Go modules that are missing, building"
 	@output=$$(go mod download 2>&1) || { echo "$$output" >&2; exit 1; }
-	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run
+	@go build -o bin/svc-run ./scripts/run && exec bin/svc-run $(if $(VERBOSE),--verbose)
 
 # The programs that the tests need.
 needed := go postgres chromium headless-shell fonts display ffmpeg chromedriver node haproxy nginx caddy tinyproxy microsocks python

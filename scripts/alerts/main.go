@@ -47,7 +47,7 @@ func run(ctx context.Context) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // browsers and PostgreSQL run as other users
 		return err
 	}
-	if err := children.Build(ctx, dir); err != nil {
+	if err := children.Build(ctx, dir, "cloud", "worker"); err != nil {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-modfile=scripts/tools/monitoring/go.mod", "-tags=remove_all_sd",

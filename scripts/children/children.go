@@ -29,16 +29,23 @@ const (
 	maxRestartDelay = 30 * time.Second
 )
 
-// Build compiles svc-cloud and svc-worker into dir.
-func Build(ctx context.Context, dir string) error {
-	for _, program := range []string{"cloud", "worker"} {
-		command := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "svc-"+program), "./"+program)
+// CommandLine is the main package of svc.
+const CommandLine = "worker/cmd/svc"
+
+// Build compiles the main packages into dir. The programs are named svc-cloud, svc-worker and svc.
+func Build(ctx context.Context, dir string, packages ...string) error {
+	for _, folder := range packages {
+		program := "svc-" + folder
+		if folder == CommandLine {
+			program = "svc"
+		}
+		command := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, program), "./"+folder)
 		command.Stdout, command.Stderr = os.Stdout, os.Stderr
 		if err := command.Run(); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("build svc-%s: %w", program, err)
+			return fmt.Errorf("build %s: %w", program, err)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func writeSeed(name string, s *seed) error {
 
 func (h *testEnvironment) startCloud(ctx context.Context) (err error) {
 	logf("building the programs, starting the cloud (logs: %s)", filepath.Join(h.outputDir, "{cloud,worker}.log"))
-	if err := children.Build(ctx, h.outputDir); err != nil {
+	if err := children.Build(ctx, h.outputDir, "cloud", "worker"); err != nil {
 		return err
 	}
 	if h.documents, err = loadDocuments(ctx, h.openapi); err != nil {

@@ -28,17 +28,22 @@ import (
 // demo is a run of `make run` and what it has printed.
 type demo struct {
 	*program
-	printed                  string
-	email, password          string
-	organizationKey, key     string
-	worker, session          string
-	cloudPort, workerPort    string
-	watch, devtools, snippet string
-	dashboard                string // the sign-in link
+	printed               string
+	email, password       string
+	organizationKey, key  string
+	worker, session       string
+	cloudPort, workerPort string
+	snippet               string
+	dashboard             string // the sign-in link
 }
 
-var demoSummary = regexp.MustCompile(`(?s)\n\nDashboard +(\S+)\n.*Worker API +(\S+) .*Sign in as +(\S+) +password: (\S+).*SVC_KEY +(\S+).*X-API-Key +(\S+).*` +
-	`\(session ([0-9a-f-]{36}),.*Watch it +(\S+).*DevTools +(\S+).*Drive it with puppeteer[^\n]*\n(.*)\nEnd the session:`)
+// mostLines is the limit of what make run prints.
+const mostLines = 15
+
+var (
+	demoSummary = regexp.MustCompile(`(?s)\n\nDashboard +(\S+) .*Worker +(\S+) .*Keys +(\S+)\n.* session ([0-9a-f-]{36})\n\n  (\. [^\n]* && svc run -- [^\n]*)\n`)
+	demoAccount = regexp.MustCompile(`(?s)sign in as (\S+) with the password (\S+)\n.*SVC_API_KEY='(\S+)'.*SVC_ORGANIZATION_KEY='(\S+)'`)
+)
 
 // startDemo starts the program of `make run` with its own data directory and ports,
 // and parses its output.
@@ -65,13 +70,25 @@ func startDemo(t *testing.T, dir string, ports [2]string) demo {
 	if found == nil {
 		t.Fatalf("the output does not have the expected form:\n%s", r.printed)
 	}
-	r.dashboard, r.worker, r.email, r.password, r.organizationKey, r.key = found[1], found[2], found[3], found[4], found[5], found[6]
-	r.session, r.watch, r.devtools, r.snippet = found[7], found[8], found[9], found[10]
+	if lines := strings.Count(r.printed, "\n"); lines > mostLines || strings.Contains(r.printed, "ct=") {
+		t.Errorf("make run printed %d lines, want at most %d without tokens:\n%s", lines, mostLines, r.printed)
+	}
+	r.dashboard, r.worker, r.session, r.snippet = found[1], found[2], found[4], found[5]
+	info, err := os.Stat(found[3])
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the keys: %v, %v", info, err)
+	}
+	keys, err := os.ReadFile(found[3])
+	account := demoAccount.FindStringSubmatch(string(keys))
+	if account == nil {
+		t.Fatalf("the file of the keys has %s: %v", keys, err)
+	}
+	r.email, r.password, r.key, r.organizationKey = account[1], account[2], account[3], account[4]
 	return r
 }
 
-// profileID returns the id of the running browser's profile.
-func (r demo) profileID(t *testing.T) uuid.UUID {
+// browser returns the running browser.
+func (r demo) browser(t *testing.T) workerapi.BrowserSession {
 	t.Helper()
 	api, err := workerapi.NewClientWithResponses(r.worker, workerapi.WithHTTPClient(contractClient(t, workerDocument, "X-API-Key", r.key)))
 	if err != nil {
@@ -79,7 +96,7 @@ func (r demo) profileID(t *testing.T) uuid.UUID {
 	}
 	answer, err := api.GetBrowserSessionWithResponse(t.Context(), uuid.MustParse(r.session))
 	requireAnswer(t, err, answer, http.StatusOK)
-	return answer.JSON200.Data.ProfileId
+	return answer.JSON200.Data
 }
 
 // assertLinkSignsIn exchanges the token of the printed link, as the dashboard does.
@@ -100,17 +117,12 @@ func (r demo) assertLinkSignsIn(t *testing.T) {
 // assertSnippetWorks runs the printed commands in a shell.
 func (r demo) assertSnippetWorks(t *testing.T) {
 	t.Helper()
-	modules, err := filepath.Abs(filepath.Join(root, "scripts", "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "sh")
-	shell.Env = append(os.Environ(), "NODE_PATH="+modules)
-	shell.Stdin = strings.NewReader(r.snippet)
-	if out, err := shell.CombinedOutput(); err != nil || string(out) != "It works\n" {
-		t.Errorf("the printed commands\n%s\nfailed: %v\n%s", r.snippet, err, out)
+	shell.Dir, shell.Stdin = root, strings.NewReader(r.snippet)
+	if out, err := shell.Output(); err != nil || !strings.HasPrefix(string(out), "Connect to ws://localhost:"+r.workerPort+"/browsers/") {
+		t.Errorf("the printed command\n%s\nfailed: %v\n%s", r.snippet, err, out)
 	}
 }
 
@@ -123,17 +135,17 @@ func (r demo) assertGone(t *testing.T, limit time.Duration, dir string, before [
 	assertClosed(t, r.workerPort)
 }
 
-func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
+func TestMakeRun_PrintedCommandGetsBrowser(t *testing.T) {
 	t.Parallel()
 	dir, ports := publicDir(t), [2]string{freePort(t), freePort(t)}
 	launches := filepath.Join(dir, "data", "worker", "launches")
 	first := startDemo(t, dir, ports)
 	first.assertLinkSignsIn(t)
 	first.assertSnippetWorks(t)
-	if err := checkPages(first.watch, first.devtools, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
+	browser := first.browser(t)
+	if err := checkPages(*browser.ViewUrl, *browser.DevtoolsFrontendUrl, first.worker+"/docs", "http://localhost:"+ports[0]+"/docs"); err != nil {
 		t.Error(err)
 	}
-	profile := first.profileID(t)
 	before := browserProcesses(launches)
 	first.signalAndWait(t, syscall.SIGINT, 20*time.Second)
 	first.assertGone(t, 0, dir, before)
@@ -143,8 +155,8 @@ func TestMakeRun_PrintedSnippetDrivesBrowser(t *testing.T) {
 	if second.email != first.email || second.password != first.password || second.organizationKey != first.organizationKey || second.key != first.key {
 		t.Errorf("the second run printed a different account:\n%s", second.printed)
 	}
-	if found := second.profileID(t); found != profile {
-		t.Errorf("the second run has profile %s, want %s", found, profile)
+	if found := second.browser(t).ProfileId; found != browser.ProfileId {
+		t.Errorf("the second run has profile %s, want %s", found, browser.ProfileId)
 	}
 	if second.session == first.session {
 		t.Error("the second run printed the session of the first run")

@@ -87,7 +87,7 @@ func TestCommandLine(t *testing.T) {
 	env := newTestEnv(t, "MAX_SESSIONS=1")
 	c, page := newCommandLine(t), serveLoggingPage(t)
 	t.Run("login", func(t *testing.T) { c.testLogin(t, env) })
-	t.Run("doctor", func(t *testing.T) { c.testDoctor(t, env) })
+	t.Run("doctor", func(t *testing.T) { c.testDoctor(t) })
 	t.Run("profiles", func(t *testing.T) { c.testProfiles(t, env.worker.newestVersion(t), page) })
 	t.Run("session", func(t *testing.T) { c.testSession(t) })
 	t.Run("run", func(t *testing.T) { c.testRun(t) })
@@ -117,7 +117,7 @@ func (c commandLine) testLogin(t *testing.T, env testEnv) {
 	}
 }
 
-func (c commandLine) testDoctor(t *testing.T, env testEnv) {
+func (c commandLine) testDoctor(t *testing.T) {
 	type finding struct{ Check, State, Text, Advice string }
 	var checks []string
 	for _, f := range decodeOutput[[]finding](t, c, "doctor") {
@@ -298,16 +298,21 @@ func (c commandLine) assertNothingRuns(t *testing.T) {
 	}
 }
 
+// wordsOfLine is what the completion uses of the package bash-completion, where that is not installed.
+const wordsOfLine = `source /usr/share/bash-completion/bash_completion 2>/dev/null ||
+	_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
+`
+
 // testCompletion completes words as bash does after TAB.
 func (c commandLine) testCompletion(t *testing.T) {
 	session := decodeOutput[workerapi.BrowserSession](t, c, "launch")
 	defer c.run(t, 0, "", "end", session.Id.String())
 	for line, want := range map[string]string{"svc pro": "profiles", "svc end ": session.Id.String(), "svc launch --hea": "--headless"} {
-		script := fmt.Sprintf(`source <(svc completion bash); COMP_LINE='%s'; read -ra COMP_WORDS <<<"$COMP_LINE"; [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')
+		script := fmt.Sprintf(wordsOfLine+`source <(svc completion bash); COMP_LINE='%s'; read -ra COMP_WORDS <<<"$COMP_LINE"; [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')
 			COMP_POINT=${#COMP_LINE} COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_TYPE=9; __start_svc; printf '%%s\n' "${COMPREPLY[@]}"`, line)
 		bash := exec.CommandContext(t.Context(), "bash", "--norc", "-c", script)
 		bash.Env = c.environment
-		if out, err := bash.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+		if out, err := bash.Output(); err != nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("%q is completed to %q, want %q: %v", line, out, want, err)
 		}
 	}

@@ -196,36 +196,51 @@ func failed(what string, response *http.Response, body []byte) error {
 	return fmt.Errorf("%s: response %s: %s", what, response.Status, strings.TrimSpace(string(body)))
 }
 
+// environmentFile has the addresses and keys, for shells.
+func environmentFile() string { return filepath.Join(dataDir(), "env") }
+
+// writeEnvironment writes the file, which only its owner can read.
+func (d *demo) writeEnvironment() error {
+	bin, err := filepath.Abs("bin")
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Addresses and keys of make run, for svc and other clients.\n# Dashboard: sign in as %s with the password %s\n", d.state.Email, d.state.Password)
+	for _, variable := range [][2]string{
+		{"SVC_WORKER", workerURL()}, {"SVC_API_KEY", d.state.WorkerKey}, {"SVC_CLOUD_URL", cloudURL()}, {"SVC_TOKEN", d.token},
+		{"SVC_ORGANIZATION_KEY", d.state.OrganizationKey},
+	} {
+		fmt.Fprintf(&b, "export %s='%s'\n", variable[0], variable[1])
+	}
+	fmt.Fprintf(&b, "export PATH='%s':\"$PATH\"\n", strings.ReplaceAll(bin, "'", `'\''`))
+	if err := os.Remove(environmentFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(environmentFile(), []byte(b.String()), 0o600)
+}
+
 func (d *demo) print(s workerapi.BrowserSession, dashboard string, took time.Duration) {
 	fmt.Printf(`
-Dashboard       %s
-                (signs you in once, within five minutes)
+Dashboard   %s  (signs you in once, within five minutes)
+Worker      %s  (console: /, documentation: /docs)
+Keys        %s
+Browser     Chromium %d, session %s
 
-  Cloud API     %s  (documentation: /docs)
-  Worker API    %s  (documentation: /docs, console: /)
-  Sign in as    %s  password: %s
-  SVC_KEY       %s
-  X-API-Key     %s  (the worker key)
+  . %[3]s && svc run -- sh -c 'echo Connect to $BROWSER_WS'
 
-A browser runs (session %s, Chromium %d):
+Ready after %.1[6]f seconds. Ctrl-C stops all programs. The data stays in %[7]s.
+`, dashboard, workerURL(), environmentFile(), s.BrowserVersion, s.Id, took.Seconds(), dataDir())
+}
 
-  Watch it      %s
-  DevTools      %s
-  CDP           %s
-  Selenium      debuggerAddress localhost:%d
-
-Drive it with puppeteer: paste this into a shell, after npm install puppeteer-core
-
-  node -e "(async () => { const browser = await require('puppeteer-core').connect({browserWSEndpoint: '%s'});
-    const page = await browser.newPage(); await page.goto('data:text/html,<title>It works</title>');
-    console.log(await page.title()); await browser.disconnect(); })()"
-
-End the session:
-
-  curl -X DELETE -H 'X-API-Key: %s' %s/sessions/%s
-
-Ready after %.1f seconds. Ctrl-C stops all programs. The data stays in %s.
-`, dashboard, cloudURL(), workerURL(), d.state.Email, d.state.Password, d.state.OrganizationKey, d.state.WorkerKey,
-		s.Id, s.BrowserVersion, *s.ViewUrl, *s.DevtoolsFrontendUrl, *s.WebSocketDebuggerUrl, *s.DebugPort,
-		*s.WebSocketDebuggerUrl, d.state.WorkerKey, workerURL(), s.Id, took.Seconds(), dataDir())
+// printAddresses prints what --verbose adds, with tokens.
+func (d *demo) printAddresses(s workerapi.BrowserSession) {
+	fmt.Printf(`
+Cloud API   %s  (documentation: /docs)
+Sign in as  %s  password: %s
+Watch it    %s
+DevTools    %s
+CDP         %s
+Selenium    debuggerAddress localhost:%d
+`, cloudURL(), d.state.Email, d.state.Password, *s.ViewUrl, *s.DevtoolsFrontendUrl, *s.WebSocketDebuggerUrl, *s.DebugPort)
 }

@@ -16,10 +16,12 @@ import (
 )
 
 const help = `svc-run: run PostgreSQL, the cloud and a worker on this machine, with a first user, organization, key, profile
-and browser, until Ctrl-C. Run it with make run, or in the repository root. It builds bin/svc-cloud and bin/svc-worker
-first, and restarts them when they exit.
+and browser, until Ctrl-C. Run it with make run, or in the repository root. It builds bin/svc-cloud, bin/svc-worker and
+bin/svc first, and restarts the first two when they exit. The addresses and keys are in the file env of the data directory.
 
-Usage: bin/svc-run [--help]
+Usage: bin/svc-run [--verbose] [--help]
+
+  --verbose    Also print the addresses of the browser, which contain tokens, and the password (make run VERBOSE=1)
 
 The cloud is for local use only: anyone who can reach it can sign up (SIGN_UP=open) and choose a plan without payment
 (BILLING_SELF_SERVICE=true).
@@ -33,7 +35,10 @@ Environment:
 `
 
 func main() {
+	verbose := false
 	switch args := os.Args[1:]; {
+	case len(args) == 1 && args[0] == "--verbose":
+		verbose = true
 	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "-help" || args[0] == "help"):
 		fmt.Print(help)
 		return
@@ -44,7 +49,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(ctx, verbose); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "make run:", err)
 		os.Exit(1)
 	}
@@ -65,20 +70,19 @@ func setting(variable, otherwise string) string {
 	return otherwise
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, verbose bool) (err error) {
 	start := time.Now()
 	if err := requirePorts(ctx); err != nil {
 		return err
 	}
-	logf("Building svc-cloud and svc-worker")
-	if err := children.Build(ctx, "bin"); err != nil {
+	logf("Building svc-cloud, svc-worker and svc")
+	if err := children.Build(ctx, "bin", "cloud", "worker", children.CommandLine); err != nil {
 		return err
 	}
 	programs := &children.Group{Say: logf}
 	defer func() { err = errors.Join(err, programs.Stop()) }()
 
-	logf("Starting the cloud with PostgreSQL (data and logs in %s)", dataDir())
-	logf("For local use only: sign-up is open and plans are free (SIGN_UP=open, BILLING_SELF_SERVICE=true)")
+	logf("Starting PostgreSQL and the cloud, for local use only: anyone can sign up and choose a plan")
 	if err := programs.Start(ctx, program("cloud", cloudURL(),
 		"PORT="+cloudPort(), "DATA_DIR="+cloudDataDir(), "SIGN_UP=open", "BILLING_SELF_SERVICE=true")); err != nil {
 		return err
@@ -87,7 +91,6 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	logf("Signing in, or creating the user, the organization and its key")
 	if err := demo.account(ctx); err != nil {
 		return err
 	}
@@ -110,6 +113,12 @@ func run(ctx context.Context) (err error) {
 	link, err := demo.signInLink(ctx)
 	if err != nil {
 		return err
+	}
+	if err := demo.writeEnvironment(); err != nil {
+		return err
+	}
+	if verbose {
+		demo.printAddresses(session)
 	}
 	demo.print(session, link, time.Since(start))
 	programs.Supervise(ctx)

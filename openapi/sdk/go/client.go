@@ -93,13 +93,6 @@ func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
 	return c.session(info), nil
 }
 
-// Health returns the state of the worker. It needs no key.
-func (c *Client) Health(ctx context.Context) (workerapi.WorkerHealth, error) {
-	var health workerapi.WorkerHealth
-	err := c.api.call(ctx, http.MethodGet, "/health", nil, &health)
-	return health, err
-}
-
 // api sends requests to one program.
 type api struct {
 	base, header, value string

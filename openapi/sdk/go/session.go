@@ -17,13 +17,17 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 )
 
-// The types of the worker's answers.
-type (
-	SessionInfo = workerapi.BrowserSession
-	LogEntry    = workerapi.PageLogEntry
-	File        = workerapi.LaunchFile
-	Handover    = workerapi.Handover
-)
+// SessionInfo is what the worker knows about a session.
+type SessionInfo = workerapi.BrowserSession
+
+// LogEntry is a console message.
+type LogEntry = workerapi.PageLogEntry
+
+// File is a download or an upload.
+type File = workerapi.LaunchFile
+
+// Handover is the state of a browser that a person has.
+type Handover = workerapi.Handover
 
 // Session is a browser.
 type Session struct {

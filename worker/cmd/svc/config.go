@@ -109,7 +109,7 @@ func first(values ...string) string {
 
 // secretFile returns the first line of a file, "" without a name.
 func (a *app) secretFile(name string) (string, error) {
-	file := a.in
+	file := a.input
 	switch name {
 	case "":
 		return "", nil
@@ -194,7 +194,7 @@ func (a *app) login() error {
 		return err
 	}
 	c := stored
-	ask := prompter{app: a, lines: bufio.NewReader(a.in)}
+	ask := prompter{app: a, lines: bufio.NewReader(a.input)}
 	if a.given.Cloud == "" || a.given.Worker != "" {
 		c.Worker, c.Key = ask.server("Worker URL", a.given.Worker, stored.Worker), ask.secret("Worker key", a.keyFile)
 	}
@@ -259,7 +259,7 @@ func (p *prompter) server(label, given, stored string) string {
 	if given != "" || p.err != nil {
 		return given
 	}
-	if !isTerminal(p.in) {
+	if !isTerminal(p.input) {
 		p.err = &codeError{exitUsage, errors.New("--worker is required")}
 		return ""
 	}
@@ -278,7 +278,7 @@ func (p *prompter) secret(label, file string) string {
 	case file != "" && file != "-":
 		value, p.err = p.secretFile(file)
 		return value
-	case !isTerminal(p.in):
+	case !isTerminal(p.input):
 		value, p.err = p.lines.ReadString('\n')
 		if value = strings.TrimSpace(value); value != "" {
 			p.err = nil // the last line may have no end
@@ -286,7 +286,7 @@ func (p *prompter) secret(label, file string) string {
 		return value
 	}
 	_, _ = fmt.Fprintf(p.errs, "%s: ", label)
-	value, p.err = readHidden(p.in)
+	value, p.err = readHidden(p.input)
 	_, _ = fmt.Fprintln(p.errs)
 	return strings.TrimSpace(value)
 }

@@ -93,7 +93,7 @@ func examine(ctx context.Context, settings config, worker *svc.Client, noLaunch 
 	}
 	findings := []finding{
 		{Check: "reachable", State: "ok", Text: fmt.Sprintf("%s answers after %d ms", settings.Worker, time.Since(sent).Milliseconds())},
-		checkProxies(address, answer), checkTLS(address, answer.TLS), checkClock(answer, sent), checkVersion(health),
+		checkProxies(address, answer), checkTLS(address, answer.tls), checkClock(answer, sent), checkVersion(health),
 	}
 	if _, err := worker.Sessions(ctx, false); err != nil {
 		return append(findings, failure("key", err, "Get the worker key (API_KEY of the worker) from its operator, then run svc login."))
@@ -109,33 +109,39 @@ func failure(check string, err error, advice string) finding {
 	return finding{check, "failed", err.Error(), advice, exitCode(err)}
 }
 
-// readHealth returns the answer to GET /health, whose body is read.
-func readHealth(ctx context.Context, address *url.URL) (*http.Response, workerapi.WorkerHealth, error) {
+// readHealth returns the answer to GET /health.
+func readHealth(ctx context.Context, address *url.URL) (reply, workerapi.WorkerHealth, error) {
 	var envelope workerapi.WorkerHealthResponse
-	answer, text, err := get(ctx, address.JoinPath("health"))
-	if err != nil {
-		return nil, envelope.Data, err
+	answer, err := get(ctx, address.JoinPath("health"))
+	if err == nil && (answer.code != http.StatusOK || json.Unmarshal(answer.text, &envelope) != nil || envelope.Data.ContractVersion == "") {
+		err = fmt.Errorf("%s answers, but is not a worker: %s", address.Redacted(), answer.status)
 	}
-	if answer.StatusCode != http.StatusOK || json.Unmarshal(text, &envelope) != nil || envelope.Data.ContractVersion == "" {
-		return nil, envelope.Data, fmt.Errorf("%s answers, but is not a worker: %s", address.Redacted(), answer.Status)
-	}
-	return answer, envelope.Data, nil
+	return answer, envelope.Data, err
 }
 
-// get returns an answer and the start of its body. It follows no redirects.
-func get(ctx context.Context, address *url.URL) (*http.Response, []byte, error) {
+// reply is an answer and the start of its body.
+type reply struct {
+	code   int
+	status string
+	header http.Header
+	tls    *tls.ConnectionState
+	text   []byte
+}
+
+// get follows no redirects.
+func get(ctx context.Context, address *url.URL) (reply, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
-		return nil, nil, err
+		return reply{}, err
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: callLimit}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, nil, err
+		return reply{}, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	return answer, text, err
+	return reply{answer.StatusCode, answer.Status, answer.Header, answer.TLS, text}, err
 }
 
 func unreachable(address *url.URL, err error) finding {
@@ -164,15 +170,15 @@ func unreachable(address *url.URL, err error) finding {
 	return f
 }
 
-func checkProxies(address *url.URL, answer *http.Response) finding {
+func checkProxies(address *url.URL, answer reply) finding {
 	var passed []string
 	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: address}); err == nil && proxy != nil {
 		passed = append(passed, "the proxy of this machine "+proxy.Redacted())
 	}
-	if via := answer.Header.Get("Via"); via != "" {
+	if via := answer.header.Get("Via"); via != "" {
 		passed = append(passed, "via "+via)
 	}
-	if server := answer.Header.Get("Server"); server != "" {
+	if server := answer.header.Get("Server"); server != "" {
 		passed = append(passed, server)
 	}
 	if len(passed) == 0 {
@@ -198,9 +204,9 @@ func checkTLS(address *url.URL, state *tls.ConnectionState) finding {
 	return f
 }
 
-func checkClock(answer *http.Response, sent time.Time) finding {
+func checkClock(answer reply, sent time.Time) finding {
 	const tolerated = 30 * time.Second
-	date, err := http.ParseTime(answer.Header.Get("Date"))
+	date, err := http.ParseTime(answer.header.Get("Date"))
 	if err != nil {
 		return finding{Check: "clock", State: "warning", Text: "the answer has no date to compare with"}
 	}
@@ -215,22 +221,22 @@ func checkClock(answer *http.Response, sent time.Time) finding {
 func checkVersion(health workerapi.WorkerHealth) finding {
 	f := finding{Check: "version", State: "ok", Text: fmt.Sprintf("worker %s, contract %s", health.Version, health.ContractVersion)}
 	own, _, _ := strings.Cut(workerapi.ContractVersion, ".")
-	if major, _, _ := strings.Cut(string(health.ContractVersion), "."); major != own {
+	if major, _, _ := strings.Cut(health.ContractVersion, "."); major != own {
 		f.State, f.code, f.Advice = "failed", exitFailure, "Use the svc that was released with the worker: this one is for contract "+workerapi.ContractVersion+"."
 	}
 	return f
 }
 
 func checkReadiness(ctx context.Context, address *url.URL) finding {
-	answer, text, err := get(ctx, address.JoinPath("readyz"))
+	answer, err := get(ctx, address.JoinPath("readyz"))
 	var refused struct{ Error svc.Error } // the names of its fields are those of the envelope
 	switch {
 	case err != nil:
 		return failure("ready", err, "")
-	case answer.StatusCode == http.StatusOK:
+	case answer.code == http.StatusOK:
 		return finding{Check: "ready", State: "ok", Text: "the worker accepts launches"}
-	case json.Unmarshal(text, &refused) != nil:
-		return finding{"ready", "failed", answer.Status, "", exitUnreachable}
+	case json.Unmarshal(answer.text, &refused) != nil:
+		return finding{"ready", "failed", answer.status, "", exitUnreachable}
 	}
 	return finding{"ready", "failed", refused.Error.Error(), "Ask the operator of the worker; /readyz and the console show the reasons.", exitUnreachable}
 }

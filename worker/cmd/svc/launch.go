@@ -170,13 +170,13 @@ func (a *app) run(flags *launchFlags, command []string) (err error) {
 			return &codeError{exitUsage, err}
 		}
 	}
+	signals := make(chan os.Signal, 8) // no signal ends this program before the browser
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	session, err := flags.launch(a)
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 8) // from here, no signal ends this program before the browser
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 		defer cancel()
@@ -232,7 +232,7 @@ func (a *app) runWith(session *svc.Session, command []string, signals <-chan os.
 	_, _ = fmt.Fprintf(a.errs, "svc: watch the browser with svc open %s\n", session.ID)
 	child := exec.Command(command[0], command[1:]...) //nolint:noctx // signals are passed on to it
 	child.Env = append(os.Environ(), variables...)
-	child.Stdin, child.Stdout, child.Stderr = a.in, a.out, a.errs
+	child.Stdin, child.Stdout, child.Stderr = a.input, a.out, a.errs
 	if err := child.Start(); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func commandResult(err error) error {
 }
 
 func (a *app) onTerminal() bool {
-	for _, stream := range []any{a.in, a.out, a.errs} {
+	for _, stream := range []any{a.input, a.out, a.errs} {
 		if file, ok := stream.(*os.File); ok && isTerminal(file) {
 			return true
 		}
@@ -295,7 +295,7 @@ func browserVariables(session *svc.Session, settings config) ([]string, error) {
 // readAll is the content of a file, - for standard input.
 func (a *app) readAll(name string) ([]byte, error) {
 	if name == "-" {
-		return io.ReadAll(a.in)
+		return io.ReadAll(a.input)
 	}
 	return os.ReadFile(name)
 }

@@ -53,7 +53,7 @@ these codes.`
 
 // app is what the commands share.
 type app struct {
-	in        *os.File
+	input     *os.File
 	out, errs io.Writer
 	given     config // from flags
 	keyFile   string
@@ -62,8 +62,8 @@ type app struct {
 	started   bool // whether the arguments are valid
 }
 
-func execute(args []string, in *os.File, out, errs io.Writer) int {
-	a := &app{in: in, out: out, errs: errs}
+func execute(args []string, input *os.File, out, errs io.Writer) int {
+	a := &app{input: input, out: out, errs: errs}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
@@ -198,10 +198,10 @@ func refusalCode(e *svc.Error) int {
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
 		return exitUnreachable
 	}
-	switch {
-	case e.Code == "RESOURCE_NOT_FOUND":
+	switch e.Code {
+	case "RESOURCE_NOT_FOUND":
 		return exitNotFound
-	case e.Code == "":
+	case "":
 		return exitUnreachable // another server
 	}
 	return exitFailure

@@ -21,13 +21,13 @@ import (
 // invoke runs a command with an empty standard input.
 func invoke(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	in, err := os.Open(os.DevNull)
+	input, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
+	defer input.Close()
 	var stdout, stderr bytes.Buffer
-	code = execute(args, in, &stdout, &stderr)
+	code = execute(args, input, &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 
