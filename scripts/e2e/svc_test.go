@@ -181,6 +181,9 @@ func (c commandLine) testProfiles(t *testing.T, version int32, page string) {
 	if out, _ := c.run(t, 0, "", "profiles", "get", profile.Id.String()); !strings.Contains(out, "locale: de-DE\n") {
 		t.Errorf("as YAML:\n%s", out)
 	}
+	printed, _ := c.run(t, 0, "", "profiles", "get", "Shop")
+	write(printed)
+	actions("unchanged0")
 	c.run(t, 3, "", "profiles", "get", "Unknown")
 	write("name: Shop\ncolour: red")
 	c.run(t, 1, "", "profiles", "apply", "-f", file)

@@ -222,7 +222,7 @@ func (d *demo) writeEnvironment() error {
 
 func (d *demo) print(s workerapi.BrowserSession, dashboard string, took time.Duration) {
 	fmt.Printf(`
-Dashboard   %s  (signs you in once, within five minutes)
+Dashboard   %s  (signs you in once, for five minutes)
 Worker      %s  (console: /, documentation: /docs)
 Keys        %s
 Browser     Chromium %d, session %s

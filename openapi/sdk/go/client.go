@@ -150,7 +150,7 @@ func (a api) call(ctx context.Context, method, path string, body, data any) erro
 	defer answer.Body.Close()
 	envelope := struct{ Data any }{data}
 	if err := json.NewDecoder(answer.Body).Decode(&envelope); err != nil {
-		return fmt.Errorf("%s %s: the answer is not JSON: %w", method, path, err)
+		return &Error{Status: answer.StatusCode, Message: fmt.Sprintf("%s does not answer like svc: %v", a.base, err)}
 	}
 	return nil
 }

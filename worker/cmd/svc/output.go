@@ -123,15 +123,10 @@ func (a *app) openLocally(ctx context.Context, address string, printOnly bool) e
 // startBrowser gives the URL to the program of the system that opens it.
 func startBrowser(ctx context.Context, address string) error {
 	command := []string{"xdg-open", address}
-	switch runtime.GOOS {
-	case "darwin":
-		command = []string{"open", address}
-	case "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler", address}
-	default:
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" && os.Getenv("BROWSER") == "" {
-			return errors.New("this machine has no display")
-		}
+	if runtime.GOOS == "darwin" {
+		command[0] = "open"
+	} else if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" && os.Getenv("BROWSER") == "" {
+		return errors.New("this machine has no display")
 	}
 	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	if err != nil && len(out) > 0 {

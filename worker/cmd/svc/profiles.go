@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/oasdiff/yaml"
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ func (a *app) profilesCommand() *cobra.Command {
 		}
 		return a.list(rows)
 	}}
-	get := &cobra.Command{Use: "get PROFILE", Short: "Print a profile as YAML, by its id or its name", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
+	get := &cobra.Command{Use: "get PROFILE", Short: "Print a profile as YAML for apply, by its id or its name", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
 		ctx, stop := within(callLimit)
 		defer stop()
 		profile, err := a.findProfile(ctx, args[0])
@@ -46,13 +47,38 @@ func (a *app) profilesCommand() *cobra.Command {
 		if a.json {
 			return a.emit(profile)
 		}
-		text, err := yaml.Marshal(profile)
+		fields, err := asMap(profile)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(applicable(fields))
 		if err == nil {
 			_, err = a.out.Write(text)
 		}
 		return err
 	}}
 	return group("profiles", "List, get and apply profiles", ls, get, a.applyCommand())
+}
+
+// readOnlyFields are fields of profiles that requests do not have, or have with secrets.
+var readOnlyFields = []string{
+	"id", "organizationId", "version", "ephemeral", "activeSessions", "lastUsedAt", "createdBy", "createdAt", "updatedAt", "hasPassword", "clientCertificates",
+}
+
+// applicable returns the fields of a profile that svc profiles apply accepts, without those that have no value.
+func applicable(fields map[string]any) map[string]any {
+	kept := map[string]any{}
+	for name, value := range fields {
+		if object, ok := value.(map[string]any); ok && name == "proxy" {
+			value = applicable(object)
+		}
+		if filled := reflect.ValueOf(value); slices.Contains(readOnlyFields, name) || !filled.IsValid() ||
+			slices.Contains([]reflect.Kind{reflect.Map, reflect.Slice, reflect.String}, filled.Kind()) && filled.Len() == 0 {
+			continue
+		}
+		kept[name] = value
+	}
+	return kept
 }
 
 // findProfile finds a profile by its id or its name.
@@ -152,7 +178,11 @@ func (a *app) apply(file string, dryRun bool) error {
 		}
 		_, _ = fmt.Fprintln(a.out, printable(result.Name+": "+result.Action+note))
 		for _, c := range result.Changes {
-			_, _ = fmt.Fprintln(a.out, printable("  "+c.String()))
+			line := c.String()
+			if result.Action == "created" {
+				line = strings.TrimSuffix(line, " instead of null")
+			}
+			_, _ = fmt.Fprintln(a.out, printable("  "+line))
 		}
 	}
 	return err
