@@ -18,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/gen/workerapi"
+	svc "github.com/browser-svc/svc/openapi/sdk/go"
 )
 
 // commandLine runs svc with its own configuration.
@@ -93,6 +94,7 @@ func TestCommandLine(t *testing.T) {
 	t.Run("run", func(t *testing.T) { c.testRun(t) })
 	t.Run("interrupted", func(t *testing.T) { c.testInterrupted(t) })
 	t.Run("completion", func(t *testing.T) { c.testCompletion(t) })
+	t.Run("person", env.testPerson)
 	env.waitForSlots(t, 0, 5*time.Second)
 }
 
@@ -254,6 +256,8 @@ func (c commandLine) testSession(t *testing.T) {
 	if out, _ := c.run(t, 0, "", "show", "job"); !strings.Contains(out, "Ended") {
 		t.Errorf("shown\n%s", out)
 	}
+	loaded := decodeOutput[workerapi.BrowserSession](t, c, "state", "load", "state.json", "--profile", "Shop")
+	c.run(t, 0, "", "end", loaded.Id.String())
 	c.run(t, 3, "", "end", "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05")
 	c.run(t, 3, "", "open", "job")
 }
@@ -299,6 +303,46 @@ func (c commandLine) assertNothingRuns(t *testing.T) {
 	if listed := decodeOutput[[]workerapi.BrowserSession](t, c, "ls"); len(listed) != 0 {
 		t.Errorf("sessions are left: %+v", listed)
 	}
+}
+
+// testPerson hands a browser to a person with the Go SDK.
+func (s testEnv) testPerson(t *testing.T) {
+	client, err := svc.New(svc.Options{Worker: s.worker.url, Key: s.worker.key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Launch(t.Context(), svc.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if info, err := session.End(context.WithoutCancel(t.Context())); err != nil || info.Status != sharedapi.SessionStatusKilled {
+			t.Errorf("ended with %+v, %v", info, err)
+		}
+	}()
+	address, err := session.LiveView(t.Context(), true)
+	if err == nil {
+		err = checkPages(address)
+	}
+	if err != nil {
+		t.Errorf("the live view without input: %v", err)
+	}
+	person := apiClient{client: http.DefaultClient, base: s.worker.url, header: []string{"X-API-Key", s.worker.key}}
+	path := "/browsers/" + session.Info.LaunchId.String() + "/handover"
+	handover, err := session.WaitForHuman(t.Context(), "Solve it.", time.Minute, func(viewURL string) {
+		if err := checkPages(viewURL); err != nil {
+			t.Errorf("the live view for the person: %v", err)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { person.do(t, http.MethodPost, path+"/done", "{}") })
+	})
+	if err != nil || handover.Status != workerapi.HandoverStatusDone || handover.Reason != "Solve it." {
+		t.Errorf("the handover ended with %+v, %v", handover, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := session.WaitForHuman(ctx, "Wait.", time.Minute, func(string) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+	person.do(t, http.MethodGet, path, "").requireStatus(t, 200).requireValue(t, "data.status", `"canceled"`)
 }
 
 // wordsOfLine is what the completion uses of the package bash-completion, where that is not installed.

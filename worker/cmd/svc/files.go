@@ -186,5 +186,5 @@ func (a *app) stateCommand() *cobra.Command {
 	})
 	save.Flags().StringVarP(&output, "output", "o", "", "the `FILE`, which only you can read; otherwise standard output")
 	save.Long = "Saves the cookies, the localStorage and the IndexedDB of a browser in Playwright's format. Launch another browser with it:\nsvc launch --state FILE, or svc run --state FILE. Keep it like a password."
-	return group("state", "Save cookies and storage; launch --state loads them", save)
+	return group("state", "Save and load cookies and storage", save, a.loadCommand())
 }

@@ -120,18 +120,36 @@ func (a *app) launchCommand() *cobra.Command {
 		Use: "launch", Short: "Launch a browser and print its addresses", Args: cobra.NoArgs,
 		Long:    "Launches a browser, which stays until svc end or the limits of its profile and of the worker.",
 		Example: "  svc launch --profile \"Checkout in German\" --headless=false\n  svc launch --spec '{\"locale\": \"de-DE\"}' --record video,events",
-		RunE: func(*cobra.Command, []string) error {
-			session, err := flags.launch(a)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.emit(session.Info)
-			}
-			return a.table(addressRows(session))
+		RunE:    func(*cobra.Command, []string) error { return flags.launchAndPrint(a) },
+	}
+	flags.define(c)
+	return c
+}
+
+func (f *launchFlags) launchAndPrint(a *app) error {
+	session, err := f.launch(a)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.emit(session.Info)
+	}
+	return a.table(addressRows(session))
+}
+
+// loadCommand is svc launch --state.
+func (a *app) loadCommand() *cobra.Command {
+	var flags launchFlags
+	c := &cobra.Command{
+		Use: "load FILE", Short: "Launch a browser with saved cookies and storage", Args: cobra.ExactArgs(1),
+		Long: "Launches a browser, as svc launch does, with the cookies and the storage of a file of svc state save or Playwright.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			flags.state = args[0]
+			return flags.launchAndPrint(a)
 		},
 	}
 	flags.define(c)
+	_ = c.Flags().MarkHidden("state") // the argument
 	return c
 }
 
