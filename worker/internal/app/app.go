@@ -31,6 +31,7 @@ func Main(args []string) int {
 		Commands: []program.Command[Config]{
 			{Name: "serve", Summary: "Serve the worker API", Run: Serve},
 			browsersCommand(os.Stdout, os.Stderr),
+			auditCommand(os.Stdout),
 			playwrightCommand(os.Stdout),
 			profilesCommand(os.Stdout),
 			selftestCommand(os.Stdout),
@@ -69,6 +70,7 @@ func Serve(ctx context.Context, config Config, logger *slog.Logger) error {
 	defer w.startReporting(ctx, logger)()
 	defer w.startWarmPool(ctx)()
 	defer w.startFileSweep()()
+	defer w.startAuditSweep()()
 	defer w.startGarbageCollection(ctx)()
 	defer w.startRecordingStore(ctx)()
 	logger.InfoContext(ctx, "worker started", "address", listener.Addr().String(), "public", w.address.String(),

@@ -55,7 +55,8 @@ type Config struct {
 	Lifetimes lifetimes `group:"Lifetime of sessions"`
 
 	ObjectStoreURL string        `env:"OBJECT_STORE_URL" secret:"true" group:"Storage" doc:"Object store for the data of persistent profiles and for ended recordings: file:///PATH, s3://BUCKET?region=... or gs://BUCKET. Default: DATA_DIR."`
-	FilesRetention time.Duration `env:"FILES_RETENTION" envDefault:"168h" doc:"How long files and recordings of a launch are kept after its end. 0: launches that keep any are rejected."`
+	FilesRetention time.Duration `env:"FILES_RETENTION" envDefault:"168h" doc:"How long files, recordings and the activity log of a launch are kept after its end. 0: launches that keep any are rejected."`
+	Audit          string        `env:"AUDIT" doc:"Write a tamper-evident log of the navigations, clicks, downloads, used secrets and handovers of each session to DATA_DIR/audit: actions. Launches whose log cannot be created are rejected. Default: no log."`
 
 	ShutdownDelay time.Duration `env:"SHUTDOWN_DELAY" envDefault:"0s" group:"Shutdown" doc:"How long requests are served after SIGTERM while /readyz reports not ready; the image sets 5s."`
 	DrainTimeout  time.Duration `env:"DRAIN_TIMEOUT" envDefault:"0s" doc:"How long running browsers may then continue before they are stopped; the image sets 25s."`
@@ -127,6 +128,11 @@ func (c Config) Validate() error {
 	}
 	if c.FilesRetention != 0 && c.FilesRetention < time.Minute {
 		problems = append(problems, errors.New("FILES_RETENTION must be 0 or at least 1m"))
+	}
+	if c.Audit != "" && c.Audit != auditActions {
+		problems = append(problems, fmt.Errorf("AUDIT must be actions or empty, not %q", c.Audit))
+	} else if c.Audit != "" && c.FilesRetention == 0 {
+		problems = append(problems, errors.New("AUDIT needs a FILES_RETENTION that is not 0, for which logs are kept"))
 	}
 	if smallest, largest := pair(c.WarmPool); len(c.WarmPool) > 2 || smallest < 0 || smallest > 100 || len(c.WarmPool) == 2 && largest < smallest || largest > 1000 {
 		problems = append(problems, errors.New("WARM_POOL must be the minimum, from 0 to 100, or the minimum and the maximum, at most 1000, such as 2,6"))

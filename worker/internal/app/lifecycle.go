@@ -32,10 +32,15 @@ func (w *worker) startReporting(ctx context.Context, logger *slog.Logger) (stop 
 
 // startFileSweep removes expired files until stop is called.
 func (w *worker) startFileSweep() (stop func()) {
+	return background(w.files.Run)
+}
+
+// background runs a function until stop is called, which closes its channel.
+func background(run func(done <-chan struct{})) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.files.Run(done)
+		run(done)
 	}()
 	return func() { close(done); <-ended }
 }

@@ -35,9 +35,11 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser/proxy"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloud/report"
+	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/data/files"
 	"github.com/browser-svc/svc/worker/internal/data/profiledata"
 	"github.com/browser-svc/svc/worker/internal/host/fleet"
+	"github.com/browser-svc/svc/worker/internal/media/interaction"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -83,6 +85,8 @@ type worker struct {
 	relay      *devtools.Service
 	logs       *pagelog.Service
 	recordings *recording.Service
+	watchers   interaction.Watchers
+	audit      *audit.Store // nil without AUDIT
 
 	recordingStore *recording.Store // nil without OBJECT_STORE_URL
 
@@ -132,6 +136,9 @@ func assemble(ctx context.Context, config Config, logger *slog.Logger) (_ *worke
 	w.logs = pagelog.New()
 	w.closers.AddFunc(w.logs.Close)
 	if err := w.openRecordings(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.openAudit(); err != nil {
 		return nil, err
 	}
 	w.openLaunches()
@@ -204,7 +211,7 @@ func (w *worker) openLaunches() {
 		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.organizationKey()), DrainChanged: w.reports.RequestHeartbeat,
 		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), BlocksAds: w.config.BlockList != "", Launched: w.launched, CannotRecord: cannotRecord, RecordingURL: w.recordingURL,
-		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine,
+		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine, ActionLog: w.actionLog(),
 	})
 }
 

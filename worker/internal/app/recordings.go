@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/api/pagelog"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/data/files"
 	"github.com/browser-svc/svc/worker/internal/media/interaction"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
@@ -64,7 +64,7 @@ func (w *worker) events(ctx context.Context, b access.Browser, add func(recordin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	others := make(chan error, 2)
-	for _, watch := range []func(context.Context, access.Browser, func(recording.Event)) error{watchTabs, watchActions} {
+	for _, watch := range []func(context.Context, access.Browser, func(recording.Event)) error{watchTabs, w.watchActions} {
 		go func() {
 			defer cancel()
 			others <- watch(ctx, b, add)
@@ -76,15 +76,18 @@ func (w *worker) events(ctx context.Context, b access.Browser, add func(recordin
 }
 
 // watchActions adds clicks and changes of fields.
-func watchActions(ctx context.Context, b access.Browser, add func(recording.Event)) error {
-	conn, err := b.ConnectCDP(ctx, maxTreeMessage)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	return interaction.Watch(ctx, conn, rand.Text(), func(a interaction.Action) {
-		add(recording.Event{At: a.At, Kind: recording.Kind(a.Kind), TargetID: a.TargetID, Role: a.Role, Name: a.Name})
-	})
+func (w *worker) watchActions(ctx context.Context, b access.Browser, add func(recording.Event)) error {
+	return w.followActions(ctx, b, interaction.Follower{Add: func(a interaction.Action) { add(eventOf(a)) }})
+}
+
+// followActions follows what users do, over one connection for the recording and the
+// activity log. A browser can be frozen meanwhile.
+func (w *worker) followActions(ctx context.Context, b access.Browser, f interaction.Follower) error {
+	return w.watchers.Follow(ctx, b.LaunchID, func(ctx context.Context) (*cdp.Conn, error) { return b.ObserveCDP(ctx, maxTreeMessage) }, f)
+}
+
+func eventOf(a interaction.Action) recording.Event {
+	return recording.Event{At: a.At, Kind: recording.Kind(a.Kind), TargetID: a.TargetID, Role: a.Role, Name: a.Name}
 }
 
 func watchMessages(ctx context.Context, logs *pagelog.Service, b access.Browser, add func(recording.Event)) error {
@@ -128,31 +131,49 @@ func watchTabs(ctx context.Context, b access.Browser, add func(recording.Event))
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	changes := conn.Subscribe(tabEvents, "Target.targetCreated", "Target.targetInfoChanged", "Target.targetDestroyed")
+	changes := subscribeTabs(conn)
 	discover := map[string]any{"discover": true, "filter": []map[string]any{{"type": "page"}, {"exclude": true}}}
 	if err := conn.Call(ctx, "", "Target.setDiscoverTargets", discover, nil); err != nil {
 		return err
 	}
-	tabs := recording.NewTabs(add)
+	return readTabs(ctx, changes, recording.NewTabs(add))
+}
+
+func subscribeTabs(conn *cdp.Conn) *cdp.Subscription {
+	return conn.Subscribe(tabEvents, "Target.targetCreated", "Target.targetInfoChanged", "Target.targetDestroyed")
+}
+
+// readTabs follows the changes of tabs until ctx or their subscription ends.
+func readTabs(ctx context.Context, changes *cdp.Subscription, tabs *recording.Tabs) error {
 	for {
 		select {
 		case e, ok := <-changes.Events():
 			if !ok {
 				return changes.Err()
 			}
-			var p struct {
-				TargetID   string
-				TargetInfo struct{ TargetID, URL, Subtype string }
-			}
-			switch {
-			case json.Unmarshal(e.Params, &p) != nil || p.TargetInfo.Subtype != "":
-			case e.Method == "Target.targetDestroyed":
-				tabs.Closed(p.TargetID)
-			default:
-				tabs.Seen(p.TargetInfo.TargetID, p.TargetInfo.URL)
-			}
+			updateTabs(tabs, e)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// tabInfo describes a target.
+type tabInfo struct{ TargetID, Type, URL, Subtype string }
+
+func (i tabInfo) isTab() bool { return i.Type == "page" && i.Subtype == "" }
+
+// updateTabs applies a change.
+func updateTabs(tabs *recording.Tabs, e cdp.Event) {
+	var p struct {
+		TargetID   string
+		TargetInfo tabInfo
+	}
+	switch {
+	case json.Unmarshal(e.Params, &p) != nil:
+	case e.Method == "Target.targetDestroyed":
+		tabs.Closed(p.TargetID)
+	case p.TargetInfo.isTab():
+		tabs.Seen(p.TargetInfo.TargetID, p.TargetInfo.URL)
 	}
 }

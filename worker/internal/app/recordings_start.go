@@ -20,10 +20,13 @@ import (
 
 // launched starts what a launch asks for. It returns why the recording could not start.
 func (w *worker) launched(launchID uuid.UUID, request launch.Request, parts launch.Record) (failure string) {
-	if !request.CollectLogs && !parts.Any() {
+	if !request.CollectLogs && !parts.Any() && w.audit == nil {
 		return ""
 	}
 	b, ok := (browserFinder{w.launches}).Find(launchID.String())
+	if ok && w.audit != nil {
+		w.logActions(launchID, b)
+	}
 	if ok && request.CollectLogs {
 		w.logs.Start(b)
 	}

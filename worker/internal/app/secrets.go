@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/cloud"
+	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/data/secretfill"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -31,7 +33,11 @@ func (s launchSecrets) Use(ctx context.Context, launchID, secret, field, origin 
 	if !ok {
 		return uuid.Nil, "", access.ErrUnknownBrowser
 	}
-	return s.cloud.UseSecret(ctx, found.Session.OrganizationKey, found.Session.ID, secret, field, origin)
+	secretID, value, err = s.cloud.UseSecret(ctx, found.Session.OrganizationKey, found.Session.ID, secret, field, origin)
+	if err == nil {
+		found.Actions.Add(time.Now(), audit.Secret{SecretID: secretID, Field: field, Origin: origin})
+	}
+	return secretID, value, err
 }
 
 // fillFunc is browser.Options.FillSecret.

@@ -55,6 +55,7 @@ func (l *Launch) begin(id, address, suggested string) {
 	l.files[id] = &File{
 		ID: id, Name: SafeName(suggested), Source: Download, State: InProgress, Origin: originOf(address), CreatedAt: l.store.Clock.Now(), Stored: id, live: true,
 	}
+	l.observer(*l.files[id])
 	l.notify()
 }
 
@@ -159,6 +160,7 @@ func (l *Launch) finish(f *File) {
 		f.Size = 0
 	}
 	l.store.Metrics.countEnd(f)
+	l.observer(*f)
 	if err := l.save(); err != nil {
 		l.store.Log.Error("failed to save the index of files", "launchId", l.ID, "error", err)
 	}

@@ -49,6 +49,7 @@ type Launch struct {
 	changed   chan struct{}   // closed at the next change
 	cancel    func(id string)
 	sync      func(context.Context)
+	observer  func(File)
 	ended     bool
 	session   uuid.UUID // zero until Bind
 	keep      bool
@@ -65,7 +66,7 @@ func (s *Store) SharedDir(launchID string) string { return filepath.Join(s.Dir, 
 func (s *Store) newLaunch(id string) *Launch {
 	return &Launch{
 		ID: id, store: s, dir: filepath.Join(s.Dir, id), files: map[string]*File{}, discarded: map[string]bool{}, changed: make(chan struct{}),
-		cancel: func(string) {}, sync: func(context.Context) {}, closed: make(chan struct{}),
+		cancel: func(string) {}, sync: func(context.Context) {}, observer: func(File) {}, closed: make(chan struct{}),
 	}
 }
 
@@ -142,6 +143,19 @@ func (l *Launch) Connect(cancel func(id string), sync func(context.Context)) {
 	l.cancel, l.sync = cancel, sync
 }
 
+// Observe has observe called when a download begins and when it ends, and now for those that
+// have begun. It must not block.
+func (l *Launch) Observe(observe func(File)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observer = observe
+	for _, f := range l.files {
+		if f.Source == Download {
+			observe(*f)
+		}
+	}
+}
+
 // Sync waits until the downloads are recorded that the browser has announced to clients.
 func (l *Launch) Sync(ctx context.Context) {
 	l.mu.Lock()
@@ -207,6 +221,7 @@ func (l *Launch) Delete(id string) error {
 	if f.State == InProgress {
 		f.State = Canceled
 		l.cancel(id)
+		l.observer(*f)
 	}
 	if f.live { // the browser may complete it before it learns of that
 		l.discarded[id] = true
@@ -227,6 +242,7 @@ func (l *Launch) Close() error {
 		if f.State == InProgress {
 			f.State = Failed
 			l.removeContent(f)
+			l.observer(*f)
 		}
 	}
 	for id := range l.discarded {

@@ -103,10 +103,8 @@ type timeline struct {
 }
 
 func (t *timeline) add(e Event) {
-	e.At = e.At.UTC()
+	e = e.Clean()
 	e.AtMs = max(e.At.Sub(t.began).Milliseconds(), 0)
-	e.URL, e.Text = cut(StripURL(e.URL), maxURL), cut(stripURLs(e.Text), maxText)
-	e.Role, e.Name = cut(e.Role, maxName), cut(stripURLs(e.Name), maxName)
 	raw, err := json.Marshal(e)
 	if err != nil || t.truncated && !t.last {
 		return
@@ -124,6 +122,14 @@ func (t *timeline) flush() {
 	if err := t.out.Flush(); err != nil && t.err == nil {
 		t.err = err
 	}
+}
+
+// Clean returns the event with short texts, and with addresses as StripURL returns them.
+func (e Event) Clean() Event {
+	e.At = e.At.UTC()
+	e.URL, e.Text = cut(StripURL(e.URL), maxURL), cut(stripURLs(e.Text), maxText)
+	e.Role, e.Name = cut(e.Role, maxName), cut(stripURLs(e.Name), maxName)
+	return e
 }
 
 // StripURL removes what can contain input or secrets: user, query and fragment. Of other

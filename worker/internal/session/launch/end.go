@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -112,6 +113,7 @@ func (s *Service) stopBrowser(run *running) {
 func (s *Service) finalizeSession(run *running) {
 	run.resources.release()
 	end := run.endState(s.Clock.Now(), s.OutOfMemory())
+	run.actions.Close(end.At, audit.End{Status: string(end.Status), Reason: string(end.Reason)})
 	ended, _ := s.Sessions.End(run.session.ID, end)
 	s.Metrics.countEnd(end)
 	s.Tokens.End(run.session.LaunchID.String())

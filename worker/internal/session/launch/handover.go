@@ -8,13 +8,15 @@ import (
 )
 
 // observeHandovers measures and logs the handovers of a browser, and logs its questions to
-// persons. While one is open, the session is not idle and its browser is not frozen.
+// persons, also in the activity log. While one is open, the session is not idle and its browser is not frozen.
 func (s *Service) observeHandovers(run *running, session session.Session) {
 	run.browser.Calls().Handovers().Observe(func(current handover.Handover) (ended func(handover.Result)) {
 		s.Metrics.openHandovers.Inc()
 		s.Logger.Info("handover started", "sessionId", session.ID, "launchId", session.LaunchID, "until", current.Until)
+		s.logHandover(run, current)
 		work, release := run.activity.Begin(), run.browser.Hold()
 		return func(r handover.Result) {
+			s.logOutcome(run, r)
 			release()
 			work()
 			s.Metrics.openHandovers.Dec()
@@ -27,6 +29,7 @@ func (s *Service) observeHandovers(run *running, session session.Session) {
 		s.Logger.Info("document waits for a person", "sessionId", session.ID, "launchId", session.LaunchID, "rule", q.Rule, "until", q.Until)
 		work, release := run.activity.Begin(), run.browser.Hold()
 		return func(d handover.Decision) {
+			s.logDecision(run, q, d)
 			release()
 			work()
 			s.Logger.Info("document waits no longer", "sessionId", session.ID, "launchId", session.LaunchID, "rule", q.Rule, "decision", d)

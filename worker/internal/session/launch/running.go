@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
+	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/activity"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
@@ -24,6 +25,7 @@ type running struct {
 	lifetime       *Lifetime
 	oomKillsBefore uint64 // the machine's count of OOM kills before the start
 	resources      resources
+	actions        *audit.Log // nil: no activity log
 	dataUse        DataUse
 	timeline       *timeline
 	place          *admission.Place // released at the end
@@ -96,6 +98,7 @@ type Running struct {
 	Lifetime *Lifetime
 
 	Handovers *handover.Handovers
+	Actions   *audit.Log // the activity log; nil: none
 }
 
 // Running returns the running browser of a launch.
@@ -110,6 +113,7 @@ func (s *Service) Running(launchID uuid.UUID) (Running, bool) {
 	}
 	return Running{
 		Session: found, Browser: run.browser, Activity: run.activity, Lifetime: run.lifetime, Frozen: run.browser.Frozen(), Handovers: run.browser.Calls().Handovers(),
+		Actions: run.actions,
 	}, true
 }
 

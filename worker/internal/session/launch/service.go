@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
@@ -52,6 +53,8 @@ type Options struct {
 	// Launched is called for each browser that has started, with its request and what to record. It returns the
 	// reason in the API why the recording could not start; "" if it has. nil: no call.
 	Launched func(launchID uuid.UUID, request Request, record Record) (failure string)
+	// ActionLog creates the activity log of a session. A launch whose log cannot be created is refused. nil: no logs.
+	ActionLog func(opened session.Session) (*audit.Log, error)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
 	DrainChanged func()
 }

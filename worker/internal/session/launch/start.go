@@ -57,12 +57,16 @@ func (s *Service) start(ctx context.Context, a *attempt, grant Grant) (*running,
 	if err := s.bindFiles(run, a.id, request.KeepFiles); err != nil {
 		return nil, err
 	}
-	s.addSession(run, session.Session{
+	opened := session.Session{
 		ID: a.id, LaunchID: uuid.MustParse(run.browser.LaunchID), SlotID: grant.SlotID, ProfileID: grant.Profile.ID, ProfileName: grant.Profile.Name,
 		BrowserVersion: spec.Build.Major, Engine: string(spec.Build.Engine), Headless: request.Headless, DevTools: spec.Build.DevTools, Name: request.Name, Metadata: settings.Metadata, Bundle: bundle,
 		DebugPort: run.browser.DebugPort, DebugPath: run.browser.WebSocketPath, StartedAt: run.lifetime.start,
 		OrganizationKey: request.OrganizationKey, Start: start, Timeline: a.timeline.snapshot(),
-	})
+	}
+	if err := s.openActionLog(run, opened); err != nil {
+		return nil, err
+	}
+	s.addSession(run, opened)
 	s.startRecording(run, request, NewRecord(settings.Record))
 	return run, nil
 }
