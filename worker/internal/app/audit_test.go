@@ -47,13 +47,13 @@ func verifyAudit(t *testing.T, path, organizationKey string) (audit.Report, erro
 // auditEntry is what the tests read of an entry.
 type auditEntry struct {
 	Kind string
-	Data struct{ URL, Role, Name, Origin, State, Field, Outcome, Reason, SessionID, Key string }
+	Data struct{ URL, Role, Name, Origin, State, Field, Outcome, Rule, Decision, Reason string }
 }
 
 // String returns what an entry says, without ids and times.
 func (e auditEntry) String() string {
 	d := e.Data
-	return strings.Join(slices.DeleteFunc([]string{e.Kind, d.URL, d.Role, d.Name, d.Origin, d.State, d.Field, d.Outcome, d.Reason}, func(s string) bool { return s == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{e.Kind, d.URL, d.Role, d.Name, d.Origin, d.State, d.Field, d.Outcome, d.Rule, d.Decision, d.Reason}, func(s string) bool { return s == "" }), " ")
 }
 
 // auditEntries returns the entries of a log so far, each one once.
@@ -115,7 +115,7 @@ func TestAudit_LogsActionsInOrder(t *testing.T) {
 			has("secret " + site.URL + " password")
 			f := r.filesOf(t, s)
 			f.download(downloads.URL + "/1000/invoice.pdf?token=query-secret")
-			f.await("invoice.pdf", workerapi.LaunchFileStateComplete)
+			invoice := f.await("invoice.pdf", workerapi.LaunchFileStateComplete)
 			has("download invoice.pdf " + downloads.URL + " complete")
 			h := r.handovers(s)
 			h.start(t)
@@ -142,6 +142,9 @@ func TestAudit_LogsActionsInOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if !bytes.Contains(raw, []byte(`"sha256":"`+*invoice.Sha256+`"`)) {
+				t.Errorf("the log has no checksum of the download:\n%s", raw)
+			}
 			secrets := []string{"query-secret", "fragment-secret", "typed-secret", "note-secret", "Solve the captcha", "my note", cloudtest.Key}
 			for _, value := range site.values {
 				secrets = append(secrets, value)
@@ -156,10 +159,28 @@ func TestAudit_LogsActionsInOrder(t *testing.T) {
 	}
 }
 
+// TestAudit_LogsDecisions answers a question to a person.
+func TestAudit_LogsDecisions(t *testing.T) {
+	r := startTestWorker(t, cloudtest.New(t), withAudit)
+	s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"startUrls":["http://a.test/start?token=secret"],"network":{"navigate":{"ask":["*.test"]}}}}`,
+		r.cloud.Profile(r.version)))
+	h := r.handovers(s)
+	h.ask(t, "POST", "/handover/questions/"+h.questions(t, 1)[0].Id.String(), `{"answer":"refuse"}`, 200)
+	r.session(t, "DELETE", "/sessions/"+s.Id.String(), "")
+	const want = "question http://a.test the rule navigate.ask: *.test of the launch refuse"
+	if got := auditEntries(t, r.auditLog(s)); !slices.Contains(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if _, err := verifyAudit(t, r.auditLog(s), cloudtest.Key); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAudit_SealsWithKeyOfCaller launches over /launch with another key than the worker's.
 func TestAudit_SealsWithKeyOfCaller(t *testing.T) {
 	const callersKey = "svc_the-key-of-a-caller"
 	r := startTestWorker(t, cloudtest.New(t), withAudit)
+	r.cloud.AddKey(callersKey)
 	conn := connectCDP(t, "ws"+strings.TrimPrefix(r.url, "http")+"/launch?profileId="+r.cloud.Profile(r.version).String(), http.Header{"X-Api-Key": {callersKey}})
 	openPage(t, conn, "about:blank")
 	_ = conn.Close()

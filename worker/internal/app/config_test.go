@@ -52,6 +52,8 @@ func TestConfig_ReportsAllProblemsAtOnce(t *testing.T) {
 		{"values out of range", map[string]string{"WARM_POOL": "101", "MAX_USAGE_PERCENT": "90,NaN", "LAUNCH_DISK_MB": "-1"},
 			[]string{"WARM_POOL must", "MAX_USAGE_PERCENT must", "LAUNCH_DISK_MB"}},
 		{"a maximum below the minimum", map[string]string{"WARM_POOL": "3,2"}, []string{"WARM_POOL must"}},
+		{"an unknown activity log", map[string]string{"AUDIT": "all"}, []string{`AUDIT must be actions or empty, not "all"`}},
+		{"an activity log that is not kept", map[string]string{"AUDIT": "actions", "FILES_RETENTION": "0s"}, []string{"AUDIT needs"}},
 		{"a retention that is too short", map[string]string{"FILES_RETENTION": "10ms"}, []string{"FILES_RETENTION"}},
 		{"lifetimes out of range", map[string]string{"IDLE_TIMEOUT": "169h", "MAX_DURATION": "0s,-1s", "CONNECT_TIMEOUT": "1500ms"},
 			[]string{"IDLE_TIMEOUT must", "MAX_DURATION must", "CONNECT_TIMEOUT must"}},

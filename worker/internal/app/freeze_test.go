@@ -14,9 +14,10 @@ import (
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
-// TestFreeze_EveryClientThawsSession uses a frozen session in each way that clients have.
+// TestFreeze_EveryClientThawsSession uses a frozen session in each way that clients have. Its
+// activity log does not keep it awake.
 func TestFreeze_EveryClientThawsSession(t *testing.T) {
-	r := startTestWorker(t, cloudtest.New(t), withMetricsToken, func(c *app.Config) { c.FreezeIdle = 1 })
+	r := startTestWorker(t, cloudtest.New(t), withMetricsToken, withAudit, func(c *app.Config) { c.FreezeIdle = 1 })
 	s := r.session(t, "POST", "/sessions/profile", fmt.Sprintf(`{"profileId":%q,"browser":{"headless":false,"logs":true}}`, r.cloud.Profile(r.version)))
 	if s.Frozen == nil || *s.Frozen {
 		t.Fatalf("a new session has frozen %v", s.Frozen)

@@ -69,13 +69,15 @@ type Click struct {
 	Name     string `json:"name"` // the accessible name
 }
 
-// Download is the state of a download when it begins and when it ends.
+// Download is the state of a download when it begins, when it ends, and when its checksum is
+// known.
 type Download struct {
 	ID     string `json:"id"`
 	Name   string `json:"name"`
 	Origin string `json:"origin"`
 	State  string `json:"state"`
 	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256,omitempty"`
 }
 
 // Secret is a value that the worker got in order to fill a field.

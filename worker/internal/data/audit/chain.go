@@ -41,12 +41,12 @@ type chain struct {
 // add writes an entry, or counts it as lost.
 func (c *chain) add(p pending) {
 	kind := p.data.kind()
-	if c.written[kind] > maxKindBytes || !c.reportLost(p.at) {
+	if c.written[kind] > maxKindBytes || !c.reportLost(p.timestamp) {
 		c.lose(1)
 		return
 	}
 	before := c.size
-	if c.write(p.at, p.data, hashField, hash) != nil {
+	if c.write(p.timestamp, p.data, hashField, hash) != nil {
 		c.lose(1)
 		return
 	}
@@ -60,11 +60,11 @@ func (c *chain) lose(entries int64) {
 
 // reportLost writes how many entries were lost since the last line. It returns false if
 // that is not possible.
-func (c *chain) reportLost(at time.Time) bool {
+func (c *chain) reportLost(timestamp time.Time) bool {
 	if c.lost == 0 {
 		return true
 	}
-	if c.write(at, Lost{Entries: c.lost}, hashField, hash) != nil {
+	if c.write(timestamp, Lost{Entries: c.lost}, hashField, hash) != nil {
 		return false
 	}
 	c.lost, c.err = 0, nil
@@ -72,22 +72,22 @@ func (c *chain) reportLost(at time.Time) bool {
 }
 
 // seal writes the last line. After an error, the log has no seal.
-func (c *chain) seal(at time.Time) error {
+func (c *chain) seal(timestamp time.Time) error {
 	state := Complete
-	if !c.reportLost(at) {
+	if !c.reportLost(timestamp) {
 		return c.err
 	}
 	if c.incomplete {
 		state = Incomplete
 	}
-	if err := c.write(at, Seal{state}, sealField, c.key.mac); err != nil {
+	if err := c.write(timestamp, Seal{state}, sealField, c.key.mac); err != nil {
 		return err
 	}
 	return c.file.Sync()
 }
 
-func (c *chain) write(at time.Time, data Data, field string, authenticate func([]byte) string) error {
-	e := entry{Seq: c.seq + 1, At: at.UTC(), Kind: data.kind(), Data: data, Previous: c.previous}
+func (c *chain) write(timestamp time.Time, data Data, field string, authenticate func([]byte) string) error {
+	e := entry{Seq: c.seq + 1, At: timestamp.UTC(), Kind: data.kind(), Data: data, Previous: c.previous}
 	raw, sum, err := e.line(field, authenticate)
 	if err == nil {
 		if _, err = c.file.WriteAt(raw, c.size); err != nil {

@@ -39,8 +39,8 @@ type Log struct {
 
 // pending is an entry that is not written yet.
 type pending struct {
-	at   time.Time
-	data Data
+	timestamp time.Time
+	data      Data
 }
 
 // newLog starts to write a chain. The caller must call Close.
@@ -52,7 +52,7 @@ func newLog(c *chain, logger *slog.Logger, closed func(*chain, error)) *Log {
 }
 
 // Add adds an entry. It never blocks: an entry that cannot be queued is counted as lost.
-func (l *Log) Add(at time.Time, data Data) {
+func (l *Log) Add(timestamp time.Time, data Data) {
 	if l == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (l *Log) Add(at time.Time, data Data) {
 		return
 	}
 	l.queued[data.kind()]++
-	l.queue = append(l.queue, pending{at, data})
+	l.queue = append(l.queue, pending{timestamp, data})
 	select {
 	case l.wake <- struct{}{}:
 	default: // it will be written
@@ -119,7 +119,7 @@ func (l *Log) follow(name string, browserEnded <-chan struct{}, source func(ctx 
 
 // Close waits for the last events of the sources, whose browser has ended, adds the end and
 // seals the log. It returns when the log is on the disk.
-func (l *Log) Close(at time.Time, end End) {
+func (l *Log) Close(timestamp time.Time, end End) {
 	if l == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (l *Log) Close(at time.Time, end End) {
 	l.mu.Lock()
 	if !l.ended {
 		l.ended = true
-		l.queue = append(l.queue, pending{at, end})
+		l.queue = append(l.queue, pending{timestamp, end})
 		close(l.wake)
 	}
 	l.mu.Unlock()

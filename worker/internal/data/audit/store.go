@@ -51,7 +51,7 @@ func Open(o Options) (*Store, error) {
 }
 
 // Create creates the log of a session, with its first entry. The caller must close it.
-func (s *Store) Create(key Key, at time.Time, start Start) (*Log, error) {
+func (s *Store) Create(key Key, timestamp time.Time, start Start) (*Log, error) {
 	name := start.SessionID.String() + suffix
 	path := filepath.Join(s.Dir, name)
 	s.setOpen(name, true)
@@ -62,7 +62,7 @@ func (s *Store) Create(key Key, at time.Time, start Start) (*Log, error) {
 	}
 	c := &chain{file: file, key: key, written: map[Kind]int64{}}
 	start.Key = key.id
-	if err := errors.Join(c.write(at, start, hashField, hash), c.err); err != nil {
+	if err := errors.Join(c.write(timestamp, start, hashField, hash), c.err); err != nil {
 		s.setOpen(name, false)
 		return nil, errors.Join(fmt.Errorf("audit: %w", err), file.Close(), os.Remove(path))
 	}

@@ -187,6 +187,7 @@ func (l *Launch) hash(id string, content stored) {
 		return
 	}
 	f.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	l.observer(*f)
 	if err := l.save(); err != nil {
 		l.store.Log.Error("failed to save the index of files", "launchId", l.ID, "error", err)
 	}

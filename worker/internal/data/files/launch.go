@@ -143,8 +143,8 @@ func (l *Launch) Connect(cancel func(id string), sync func(context.Context)) {
 	l.cancel, l.sync = cancel, sync
 }
 
-// Observe has observe called when a download begins and when it ends, and now for those that
-// have begun. It must not block.
+// Observe has observe called when a download begins, when it ends and when its checksum is
+// known, and now for those that have begun. It must not block.
 func (l *Launch) Observe(observe func(File)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

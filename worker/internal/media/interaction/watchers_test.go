@@ -18,18 +18,16 @@ func TestWatchers_ShareConnection(t *testing.T) {
 	var watchers interaction.Watchers
 	var opened atomic.Int32
 	var last atomic.Pointer[cdp.Conn]
-	connect := func(context.Context) (*cdp.Conn, error) {
-		opened.Add(1)
-		conn := u.connect()
-		last.Store(conn)
-		return conn, nil
-	}
 	follow := func(add func(interaction.Action)) (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ready, ended := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = watchers.Follow(ctx, "one", connect, interaction.Follower{Ready: func() { close(ready) }, Add: add})
+			_ = watchers.Follow(ctx, "one", func(context.Context) (*cdp.Conn, error) {
+				opened.Add(1)
+				last.Store(u.connect())
+				return last.Load(), nil
+			}, interaction.Follower{Ready: func() { close(ready) }, Add: add})
 		}()
 		<-ready
 		return func() { cancel(); <-ended }

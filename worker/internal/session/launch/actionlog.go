@@ -22,7 +22,7 @@ func (s *Service) openActionLog(run *running, opened session.Session) (err error
 	}
 	if downloads := run.browser.Files(); downloads != nil {
 		downloads.Observe(func(f files.File) {
-			run.actions.Add(s.Clock.Now(), audit.Download{ID: f.ID, Name: f.Name, Origin: f.Origin, State: string(f.State), Size: f.Size})
+			run.actions.Add(s.Clock.Now(), audit.Download{ID: f.ID, Name: f.Name, Origin: f.Origin, State: string(f.State), Size: f.Size, SHA256: f.SHA256})
 		})
 	}
 	return nil
