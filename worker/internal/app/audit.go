@@ -94,10 +94,14 @@ func (w *worker) logActions(launchID uuid.UUID, b access.Browser) {
 		return readTabs(ctx, changes, tabs)
 	})
 	log.Follow("clicks", b.Done, func(ctx context.Context, ready func()) error {
-		return w.followActions(ctx, b, interaction.Follower{Ready: ready, Add: func(a interaction.Action) {
-			if a.Kind == interaction.Click {
+		return w.followActions(ctx, b, interaction.Follower{Ready: ready, Begin: func(kind interaction.Kind) func(interaction.Action) {
+			if kind != interaction.Click {
+				return func(interaction.Action) {}
+			}
+			add := log.Reserve(audit.Click{}) // what the click causes comes after it
+			return func(a interaction.Action) {
 				e := eventOf(a).Clean()
-				log.Add(e.At, audit.Click{TargetID: e.TargetID, Role: e.Role, Name: e.Name})
+				add(e.At, audit.Click{TargetID: e.TargetID, Role: e.Role, Name: e.Name})
 			}
 		}})
 	})

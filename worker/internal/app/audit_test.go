@@ -107,6 +107,7 @@ func TestAudit_LogsActionsInOrder(t *testing.T) {
 				testenv.Eventually(t, want, func() bool { return slices.Contains(auditEntries(t, path), want) })
 			}
 			has("navigation " + site.URL + "/")
+			evaluate(t, conn, session, `new Promise(resolve => { const poll = () => document.readyState === 'complete' ? resolve() : setTimeout(poll, 5); poll() })`)
 			r.clickAt(t, conn, session, "textarea", path, "click textbox Note")
 			if err := conn.Call(t.Context(), session, "Input.insertText", map[string]any{"text": "typed-secret"}, nil); err != nil {
 				t.Fatal(err)
@@ -209,9 +210,7 @@ func TestAudit_RefusesLaunchWithoutLog(t *testing.T) {
 	if got := decode[failure](t, text); status != 500 || !strings.Contains(got.Error.Message, "activity log") {
 		t.Errorf("got %d %s", status, text)
 	}
-	if ends := r.cloud.Calls(cloudtest.End); len(ends) != 1 {
-		t.Errorf("%d slots are released", len(ends))
-	}
+	testenv.Eventually(t, "the slot is released", func() bool { return len(r.cloud.Calls(cloudtest.End)) == 1 })
 }
 
 // TestAudit_WritesNothingByDefault launches without AUDIT.

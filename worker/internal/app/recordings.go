@@ -77,7 +77,9 @@ func (w *worker) events(ctx context.Context, b access.Browser, add func(recordin
 
 // watchActions adds clicks and changes of fields.
 func (w *worker) watchActions(ctx context.Context, b access.Browser, add func(recording.Event)) error {
-	return w.followActions(ctx, b, interaction.Follower{Add: func(a interaction.Action) { add(eventOf(a)) }})
+	return w.followActions(ctx, b, interaction.Follower{Begin: func(interaction.Kind) func(interaction.Action) {
+		return func(a interaction.Action) { add(eventOf(a)) }
+	}})
 }
 
 // followActions follows what users do, over one connection for the recording and the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -235,6 +236,33 @@ func TestLog_CountsLostEntries(t *testing.T) {
 		t.Errorf("%v lost entries are counted, want %d", counted, report.Lost)
 	}
 	t.Logf("%d of 40000 entries are written", report.Kinds["navigation"])
+}
+
+// TestLog_KeepsReservedPlaces adds entries whose data becomes known late, or never.
+func TestLog_KeepsReservedPlaces(t *testing.T) {
+	file := &failingFile{}
+	log, closed := audit.NewLogOf(t, file, newKey(t, organizationKey))
+	navigate := func(page string) { log.Add(time.Now(), audit.Navigation{URL: "https://example.com/" + page}) }
+	navigate("one")
+	click, never := log.Reserve(audit.Click{}), log.Reserve(audit.Click{})
+	navigate("two")
+	file.await(t, "one")
+	time.Sleep(20 * time.Millisecond) // for what must not happen
+	if strings.Contains(file.text(), "two") {
+		t.Error("a later entry is written before a reserved one")
+	}
+	click(time.Now(), audit.Click{Name: "Save"})
+	file.await(t, "Save")
+	log.Close(time.Now(), audit.End{})
+	never(time.Now(), audit.Click{Name: "late"})
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	report, err := audit.Verify(strings.NewReader(file.text()), newKey(t, organizationKey))
+	order := regexp.MustCompile(`(?s)one.*Save.*"entries":1.*two.*seal`)
+	if err != nil || report.Lost != 1 || report.State != audit.Incomplete || !order.MatchString(file.text()) {
+		t.Errorf("got %+v %v\n%s", report, err, file.text())
+	}
 }
 
 // TestLog_ContinuesAfterFailedWrites fills the disk for a while, in the middle of a line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,13 +33,14 @@ type Log struct {
 	mu     sync.Mutex
 	ending bool // no source is followed any more
 	ended  bool // no entry is added any more
-	queue  []pending
+	queue  []*pending
 	queued map[Kind]int
 	lost   int64 // since the last entry of the queue
 }
 
-// pending is an entry that is not written yet.
+// pending is an entry that is not written yet. It has no data while its place is reserved.
 type pending struct {
+	kind      Kind
 	timestamp time.Time
 	data      Data
 }
@@ -53,20 +55,52 @@ func newLog(c *chain, logger *slog.Logger, closed func(*chain, error)) *Log {
 
 // Add adds an entry. It never blocks: an entry that cannot be queued is counted as lost.
 func (l *Log) Add(timestamp time.Time, data Data) {
-	if l == nil {
-		return
+	l.enqueue(&pending{data.kind(), timestamp, data})
+}
+
+// Reserve reserves the place of an entry of the kind of example, which becomes known soon:
+// until then, no later entry is written. If add is not called before Close, the entry is lost.
+func (l *Log) Reserve(example Data) (add func(timestamp time.Time, data Data)) {
+	p := &pending{kind: example.kind()}
+	if !l.enqueue(p) {
+		return func(time.Time, Data) {}
 	}
+	return func(timestamp time.Time, data Data) { l.fill(p, timestamp, data) }
+}
+
+func (l *Log) enqueue(p *pending) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	if l.queued[p.kind] >= maxQueued {
+		l.lost++
+		return false
+	}
+	l.queued[p.kind]++
+	l.queue = append(l.queue, p)
+	if p.data != nil {
+		l.requestWrite()
+	}
+	return true
+}
+
+func (l *Log) fill(p *pending, timestamp time.Time, data Data) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return
 	}
-	if l.queued[data.kind()] >= maxQueued {
-		l.lost++
-		return
-	}
-	l.queued[data.kind()]++
-	l.queue = append(l.queue, pending{timestamp, data})
+	p.timestamp, p.data = timestamp, data
+	l.requestWrite()
+}
+
+// requestWrite wakes the writer. The caller holds the lock, and the log has not ended.
+func (l *Log) requestWrite() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // it will be written
@@ -133,7 +167,7 @@ func (l *Log) Close(timestamp time.Time, end End) {
 	l.mu.Lock()
 	if !l.ended {
 		l.ended = true
-		l.queue = append(l.queue, pending{timestamp, end})
+		l.queue = append(l.queue, &pending{kindEnd, timestamp, end})
 		close(l.wake)
 	}
 	l.mu.Unlock()
@@ -141,12 +175,20 @@ func (l *Log) Close(timestamp time.Time, end End) {
 }
 
 // take returns the entries to write, and how many were lost after them.
-func (l *Log) take() (entries []pending, lost int64) {
+func (l *Log) take() (entries []*pending, lost int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entries, lost = l.queue, l.lost
-	l.queue, l.lost = nil, 0
-	clear(l.queued)
+	known := slices.IndexFunc(l.queue, func(p *pending) bool { return p.data == nil })
+	if known < 0 || l.ended {
+		known = len(l.queue)
+	}
+	entries, l.queue = l.queue[:known:known], l.queue[known:]
+	for _, p := range entries {
+		l.queued[p.kind]--
+	}
+	if len(l.queue) == 0 {
+		lost, l.lost = l.lost, 0
+	}
 	return entries, lost
 }
 
@@ -165,7 +207,11 @@ func (l *Log) writeQueue(c *chain) {
 	failedBefore := c.err != nil
 	entries, lost := l.take()
 	for _, p := range entries {
-		c.add(p)
+		if p.data == nil {
+			c.lose(1)
+		} else {
+			c.add(*p)
+		}
 	}
 	c.lose(lost)
 	if c.err != nil && !failedBefore {

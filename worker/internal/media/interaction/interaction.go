@@ -42,7 +42,7 @@ type Action struct {
 // watcher is a connection that watches all tabs.
 type watcher struct {
 	conn  *cdp.Conn
-	add   func(Action)
+	begin func(Kind) (add func(Action))
 	world string
 	names chan struct{} // limits the lookups of names
 	work  sync.WaitGroup
@@ -51,9 +51,10 @@ type watcher struct {
 	tabs map[string]string // target id of the tab, by CDP session
 }
 
-// Watch calls add, also concurrently, until ctx or the connection ends. world is a name that pages cannot guess.
-func Watch(ctx context.Context, conn *cdp.Conn, world string, add func(Action)) error {
-	w := &watcher{conn: conn, add: add, world: world, names: make(chan struct{}, maxNames), tabs: map[string]string{}}
+// Watch calls begin for each action, in order, until ctx or the connection ends. It calls the function that begin
+// returns, also concurrently, when it knows the name. world is a name that pages cannot guess.
+func Watch(ctx context.Context, conn *cdp.Conn, world string, begin func(Kind) (add func(Action))) error {
+	w := &watcher{conn: conn, begin: begin, world: world, names: make(chan struct{}, maxNames), tabs: map[string]string{}}
 	defer w.work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,10 +172,11 @@ func (w *watcher) reported(ctx context.Context, e cdp.Event) {
 	w.mu.Lock()
 	action := Action{At: time.Now(), Kind: r.Kind, TargetID: w.tabs[e.SessionID], Role: r.Role, Name: r.Fallback}
 	w.mu.Unlock()
+	add := w.begin(r.Kind)
 	select {
 	case w.names <- struct{}{}:
 	default: // a page that reports in a loop
-		w.add(action)
+		add(action)
 		return
 	}
 	w.work.Go(func() {
@@ -184,6 +186,6 @@ func (w *watcher) reported(ctx context.Context, e cdp.Event) {
 		if role, name, err := w.describe(ctx, e.SessionID, p.ExecutionContextID, r); err == nil {
 			action.Role, action.Name = role, name
 		}
-		w.add(action)
+		add(action)
 	})
 }

@@ -147,7 +147,9 @@ func (w *watched) watch() {
 	conn, ended := w.connect(), make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.ended <- interaction.Watch(ctx, conn, "world", func(a interaction.Action) { w.actions <- a })
+		w.ended <- interaction.Watch(ctx, conn, "world", func(interaction.Kind) func(interaction.Action) {
+			return func(a interaction.Action) { w.actions <- a }
+		})
 	}()
 	w.Cleanup(func() {
 		cancel()

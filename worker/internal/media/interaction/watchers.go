@@ -17,8 +17,8 @@ type Watchers struct {
 
 // Follower gets what users do.
 type Follower struct {
-	Ready func()       // called when the browser is watched; nil: no call
-	Add   func(Action) // called as by Watch, but not after Follow has returned
+	Ready func()                        // called when the browser is watched; nil: no call
+	Begin func(Kind) (add func(Action)) // called as by Watch, but neither is called after Follow has returned
 }
 
 // sharedWatcher is a Watch with followers.
@@ -28,7 +28,7 @@ type sharedWatcher struct {
 	ended     chan struct{} // closed when err is set
 	err       error
 
-	mu        sync.RWMutex // held for reading while Add is called
+	mu        sync.RWMutex // held for reading while functions of followers are called
 	followers map[*Follower]bool
 }
 
@@ -113,11 +113,24 @@ func (s *sharedWatcher) watch(ctx context.Context, connect func(context.Context)
 	}
 	defer func() { _ = conn.Close() }()
 	close(s.connected)
-	return Watch(ctx, conn, rand.Text(), func(a Action) {
+	return Watch(ctx, conn, rand.Text(), s.begin)
+}
+
+// begin begins an action of all followers.
+func (s *sharedWatcher) begin(kind Kind) (add func(Action)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	adds := map[*Follower]func(Action){}
+	for f := range s.followers {
+		adds[f] = f.Begin(kind)
+	}
+	return func(a Action) {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
-		for f := range s.followers {
-			f.Add(a)
+		for f, add := range adds {
+			if s.followers[f] {
+				add(a)
+			}
 		}
-	})
+	}
 }

@@ -27,7 +27,7 @@ func TestWatchers_ShareConnection(t *testing.T) {
 				opened.Add(1)
 				last.Store(u.connect())
 				return last.Load(), nil
-			}, interaction.Follower{Ready: func() { close(ready) }, Add: add})
+			}, interaction.Follower{Ready: func() { close(ready) }, Begin: func(interaction.Kind) func(interaction.Action) { return add }})
 		}()
 		<-ready
 		return func() { cancel(); <-ended }
@@ -68,7 +68,7 @@ func TestWatchers_ReturnWithConnection(t *testing.T) {
 	ready, ended := make(chan struct{}, 2), make(chan error, 2)
 	for range 2 {
 		go func() {
-			f := interaction.Follower{Ready: func() { ready <- struct{}{} }, Add: func(interaction.Action) {}}
+			f := interaction.Follower{Ready: func() { ready <- struct{}{} }, Begin: func(interaction.Kind) func(interaction.Action) { return func(interaction.Action) {} }}
 			ended <- watchers.Follow(t.Context(), "one", func(context.Context) (*cdp.Conn, error) { return conn, nil }, f)
 		}()
 	}
