@@ -154,6 +154,13 @@ alerts-test: ## Fire three alerts in a real Prometheus with the rules of scripts
 	@scripts/need go postgres chromium display ffmpeg
 	@go run ./scripts/alerts
 
+.PHONY: sdk
+sdk: ## Build, pack and test the SDKs of openapi/sdk; the packages are in bin/sdk
+	@scripts/need $(needed)
+	@scripts/npm-install
+	@mkdir -p bin/sdk && for pack in openapi/sdk/*/pack; do $$pack bin/sdk || exit 1; done
+	@scripts/test -count=1 -timeout 15m -run '^TestSDK_' ./scripts/e2e
+
 .PHONY: generate
 generate: ## Generate gen/, the Grafana dashboards, db/schema.sql and the tables of CONFIGURATION.md from their sources
 	@scripts/generate

@@ -1,0 +1,126 @@
+import type { SvcCloud } from "./cloud.js";
+import { LimitReached, NotFound, SvcError, Unavailable } from "./errors.js";
+import { Http, isTransient, pause, wasNotSent, type CallOptions, type ClientOptions } from "./http.js";
+import { Session } from "./session.js";
+import type { BrowserSettings, LaunchSpec, Proxy, SessionFilter, SessionInfo } from "./types.js";
+
+export interface SvcOptions extends ClientOptions {
+  /** The address of a worker or of a load balancer in front of workers, or the addresses of several workers. */
+  worker: string | readonly string[];
+  /** The key of the workers: `API_KEY`, or `SVC_KEY` if that is not set. */
+  key: string;
+  /** Finds profiles by name. Without it, `profile` is an id. */
+  cloud?: SvcCloud;
+}
+
+/** A launch: a profile or a spec, and the settings of this browser. */
+export interface LaunchOptions extends BrowserSettings, CallOptions {
+  /** The id of a profile, or its name if the client has a `cloud`. */
+  profile?: string;
+  /** Criteria for a profile of this launch only. Without `profile`, `{}` by default. */
+  spec?: LaunchSpec;
+  /** Replaces the proxy of the profile. */
+  proxy?: Proxy;
+  /** How long to wait for a free worker and a free slot, in seconds; 0 by default. */
+  waitSeconds?: number;
+}
+
+const longestWait = 240; // seconds; fetch ends a request without an answer after 300
+const startTime = 90_000; // ms for the start of a browser
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Launches browsers on workers. */
+export class Svc {
+  readonly sessions: Sessions;
+  readonly #workers: Http[];
+  readonly #cloud: SvcCloud | undefined;
+  #next = 0; // the worker of the next launch
+
+  constructor(options: SvcOptions) {
+    const addresses = typeof options.worker === "string" ? [options.worker] : options.worker;
+    this.#workers = addresses.map((address) => new Http(address, { "X-API-Key": options.key }, options));
+    if (this.#workers.length === 0) throw new TypeError("worker is empty: name the address of at least one worker.");
+    this.#cloud = options.cloud;
+    this.sessions = new Sessions(this.#workers);
+  }
+
+  /** Launches a browser, on the next worker that has room. */
+  async launch(options: LaunchOptions = {}): Promise<Session> {
+    const { profile, spec, proxy, waitSeconds = 0, signal, timeout, ...browser } = options;
+    const request = {
+      ...(profile === undefined
+        ? { spec: spec ?? {} }
+        : { profileId: await this.#profileId(profile, signal), ...(spec ? { spec } : {}) }),
+      ...(proxy ? { proxyOverride: proxy } : {}),
+      browser,
+    };
+    for (let left = waitSeconds; ; left -= longestWait) {
+      const wait = Math.min(left, longestWait);
+      const call = { signal, timeout: (timeout ?? startTime) + wait * 1000, canRepeat: () => false };
+      try {
+        return await this.#launch({ ...request, waitSeconds: wait }, call);
+      } catch (error) {
+        const isFull = error instanceof LimitReached || (error instanceof Unavailable && error.status === 503);
+        if (!isFull || left <= longestWait) throw error;
+      }
+    }
+  }
+
+  /** Tries the workers in turn. Only a worker that has certainly not started a browser is replaced by the next. */
+  async #launch(body: object, call: CallOptions): Promise<Session> {
+    const count = this.#workers.length;
+    const first = this.#next++;
+    for (let attempt = 0; ; attempt++) {
+      const worker = this.#workers[(first + attempt) % count] as Http;
+      try {
+        return new Session(worker, await worker.json<SessionInfo>("POST", "/sessions/profile", { ...call, body }));
+      } catch (error) {
+        const canRepeat = error instanceof SvcError && (error.status === 503 || wasNotSent(error));
+        const round = Math.floor(attempt / count);
+        if (!canRepeat || (round >= worker.retries && (attempt + 1) % count === 0)) throw error;
+        if ((attempt + 1) % count === 0) await pause(error, round, call.signal);
+      }
+    }
+  }
+
+  async #profileId(profile: string, signal: AbortSignal | undefined): Promise<string> {
+    if (uuid.test(profile)) return profile;
+    if (this.#cloud) return (await this.#cloud.profiles.find(profile, { signal })).id;
+    throw new TypeError(`profile is not an id: ${profile}. Give Svc a cloud to launch profiles by name.`);
+  }
+}
+
+/** The sessions of all workers. */
+export class Sessions {
+  readonly #workers: Http[];
+
+  constructor(workers: Http[]) {
+    this.#workers = workers;
+  }
+
+  async *list(
+    filter: Omit<SessionFilter, "page"> = {},
+    options: CallOptions = {},
+  ): AsyncGenerator<Session, void, undefined> {
+    for (const worker of this.#workers) {
+      for await (const info of worker.pages<SessionInfo>("/sessions", filter, options)) yield new Session(worker, info);
+    }
+  }
+
+  /** Returns the session with this id, for example to use it in another process. */
+  async get(id: string, options: CallOptions = {}): Promise<Session> {
+    let failure: unknown;
+    for (const worker of this.#workers) {
+      try {
+        return new Session(
+          worker,
+          await worker.json<SessionInfo>("GET", `/sessions/${encodeURIComponent(id)}`, options),
+        );
+      } catch (error) {
+        if (!(error instanceof NotFound || (error instanceof SvcError && isTransient(error)))) throw error;
+        failure = failure instanceof NotFound || !failure ? error : failure; // a worker that failed may have it
+      }
+    }
+    throw failure;
+  }
+}
