@@ -100,6 +100,7 @@ func (b *edgeTest) runAll(t *testing.T) {
 		{"URLs of /json point to the edge", b.testDiscovery},
 		{"launch over a socket", b.testLaunchSocket},
 		{"launch on any worker", b.testLaunch},
+		{"launch with the TypeScript SDK", b.testTypeScriptSDK},
 		{"other workers refuse the token", b.testTokens},
 		{"client addresses from trusted proxies only", b.testAddresses},
 	} {

@@ -115,6 +115,13 @@ func (s *cuttingProxy) forward(client *net.TCPConn) {
 
 func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	t.Parallel()
+	requireNoMessageLost(t, "")
+}
+
+// requireNoMessageLost keeps a page busy while connections are cut, with the transport of a
+// module of the TypeScript SDK or, without one, that of the test.
+func requireNoMessageLost(t *testing.T, module string) {
+	t.Helper()
 	enough := int64(resumeCuts())
 	if cuts, err := strconv.ParseInt(os.Getenv("RESUME_CUTS"), 10, 64); err == nil {
 		enough = cuts
@@ -133,7 +140,7 @@ func TestResume_LosesNoMessageAcrossCuts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout+time.Duration(enough)*time.Second)
 	defer cancel()
 	began := time.Now()
-	input := map[string]any{"endpoint": endpoint, "control": control.URL}
+	input := map[string]any{"endpoint": endpoint, "control": control.URL, "sdk": module}
 	if err := runClient(exec.CommandContext(ctx, "node", "clients/resume.mjs"), input, &result); err != nil {
 		t.Fatal(err)
 	}

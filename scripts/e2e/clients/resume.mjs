@@ -5,8 +5,8 @@ import WebSocket from 'ws';
 import { input, writeResult } from './input.mjs';
 import { ResumingTransport } from './transport.mjs';
 
-const { endpoint, control } = await input();
-const transport = new ResumingTransport(endpoint, WebSocket, 500);
+const { endpoint, control, sdk } = await input(); // sdk is the module of the TypeScript SDK with its transport
+const transport = sdk ? await (await import(sdk)).ResumableConnection.open(endpoint, {}) : new ResumingTransport(endpoint, WebSocket, 500);
 const browser = await puppeteer.connect({ transport, defaultViewport: null });
 const page = await browser.newPage();
 const client = await page.createCDPSession();
@@ -35,5 +35,5 @@ for (let round = 0; !(await isDone()); round++) {
 const sent = await page.evaluate(() => (clearInterval(window.timer), window.sent));
 const count = await page.evaluate(() => window.count);
 await page.close();
-writeResult({ ...result, sent, count, cuts: transport.cuts });
+writeResult({ ...result, sent, count, cuts: transport.cuts ?? transport.resumed });
 await browser.disconnect();
