@@ -112,6 +112,13 @@ func (n namespace) runFor(t *testing.T, limit time.Duration, input map[string]an
 // namespaces, to the address, until the test ends. It returns the path of the socket.
 func forwardSocket(t *testing.T, address string) string {
 	t.Helper()
+	return serveSocket(t, func(conn net.Conn) { splice(conn, address) })
+}
+
+// serveSocket serves the connections of a Unix socket until the test ends, and returns
+// its path.
+func serveSocket(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "svc-e2e-") // the paths of sockets are short
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +138,7 @@ func forwardSocket(t *testing.T, address string) string {
 			if err != nil {
 				continue
 			}
-			running.Go(func() { splice(conn, address) })
+			running.Go(func() { serve(conn) })
 		}
 	})
 	t.Cleanup(func() {

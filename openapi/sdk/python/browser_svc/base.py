@@ -1,0 +1,63 @@
+"""What the sessions of both shells have in common."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from . import operations
+from .errors import SvcError
+from .models import SessionInfo
+from .relay import Relay
+
+
+def worker_and_key(worker: str | None, key: str | None) -> tuple[str, dict[str, str]]:
+    """Returns the URL of a worker, and the headers of requests."""
+    worker, key = worker or os.environ.get("SVC_WORKER"), key or os.environ.get("SVC_KEY")
+    if not worker or not key:
+        raise SvcError("Supply worker and key, or set SVC_WORKER and SVC_KEY.")
+    return worker, {"X-API-Key": key}
+
+
+class BaseSession:
+    def __init__(self, base: str, headers: dict[str, str], info: SessionInfo, driver: dict[str, Any] | None = None) -> None:
+        self.info = info
+        self._headers, self._driver = headers, driver
+        self._root = operations.root(base, info)
+        self._browser = f"{self._root}/browsers/{info.launch_id}"
+        self._relay: Relay | None = None
+        self._resumed = 0
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    @property
+    def cdp_url(self) -> str:
+        """The address of the browser on this machine, for any CDP client. Broken connections behind it are resumed."""
+        if self._relay is None:
+            if not self.info.web_socket_debugger_url:
+                raise SvcError("The session has ended.")
+            path = urlsplit(self.info.web_socket_debugger_url).path
+            target = urlunsplit(urlsplit(self._root)._replace(scheme="wss" if self._root.startswith("https:") else "ws", path=path))
+            self._relay = Relay(target, self._browser, self._root, self._headers)
+        return self._relay.url
+
+    @property
+    def resumed(self) -> int:
+        """How often a broken connection was resumed."""
+        return self._relay.resumed if self._relay else self._resumed
+
+    def _connect(self, connect: Callable[..., Any], options: dict[str, Any]) -> Any:
+        if "is_local" in inspect.signature(connect).parameters:  # paths are passed as such, also of large files
+            options.setdefault("is_local", True)
+        return connect(self.cdp_url, **options)
+
+    def _close_relay(self) -> None:
+        if self._relay:
+            self._relay.close()
+            self._resumed = self._relay.resumed
+            self._relay = None

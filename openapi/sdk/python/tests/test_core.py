@@ -1,0 +1,62 @@
+"""Tests of retries and errors, without input and output."""
+
+import pytest
+
+from browser_svc.core import Answer, Call, Pause, send
+from browser_svc.errors import ConflictError, LimitError, UnavailableError
+
+
+def perform(call, *answers):
+    """Performs a call with these answers, and returns its result, the pauses and the number of requests."""
+    operation, pauses, requests, left = send(call), [], 0, list(answers)
+    effect = next(operation)
+    try:
+        while True:
+            if isinstance(effect, Pause):
+                pauses.append(effect.seconds)
+                effect = operation.send(Answer())
+            else:
+                requests += 1
+                effect = operation.send(left.pop(0))
+    except StopIteration as end:
+        return end.value, pauses, requests
+
+
+def test_send_follows_retry_after():
+    assert perform(Call("POST", "/x"), Answer(503, {"retry-after": "7"}), Answer(200, content=b'{"data":1}')) == (1, [7.0], 2)
+
+
+def test_send_raises_if_retry_after_is_too_long():
+    with pytest.raises(UnavailableError) as raised:
+        perform(Call("GET", "/x"), Answer(429, {"retry-after": "60"}, b'{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"slow"}}'))
+    assert (raised.value.retry_after, raised.value.code) == (60, "RATE_LIMIT_EXCEEDED")
+
+
+def test_send_repeats_a_request_with_an_idempotency_key():
+    call = Call("POST", "/x", safe=True)
+    lost, in_progress = Answer(failure=OSError("reset")), Answer(409, {"retry-after": "1"})
+    result, pauses, requests = perform(call, lost, in_progress, Answer(201, content=b'{"data":{}}'))
+    assert (result, len(pauses), requests, len(call.headers["Idempotency-Key"])) == ({}, 2, 3, 36)
+
+
+def test_send_does_not_repeat_a_launch_whose_answer_was_lost():
+    with pytest.raises(UnavailableError, match="reset"):
+        perform(Call("POST", "/x"), Answer(failure=OSError("reset")))
+
+
+def test_send_repeats_a_launch_that_was_not_sent():
+    assert perform(Call("POST", "/x"), Answer(failure=OSError("refused"), sent=False), Answer(200, content=b'{"data":1}'))[2] == 2
+
+
+def test_send_raises_errors_by_code():
+    with pytest.raises(ConflictError):
+        perform(Call("GET", "/x"), Answer(409, content=b'{"error":{"code":"RESOURCE_CONFLICT","message":"ended"}}'))
+    detail = b'"details":[{"field":"profileId","code":"CUSTOM","message":"concurrency_limit","constraint":{"current":3}}]'
+    with pytest.raises(LimitError) as raised:
+        perform(Call("POST", "/x"), Answer(402, {}, b'{"error":{"code":"AUTHORIZATION_ERROR","message":"full",' + detail + b"}}"))
+    assert raised.value.details[0].constraint == {"current": 3}
+    webdriver = b'{"value":{"error":"invalid argument","message":"wrong","data":{"code":"RESOURCE_CONFLICT"}}}'
+    with pytest.raises(ConflictError, match="wrong"):
+        perform(Call("POST", "/wd/hub/session"), Answer(400, content=webdriver))
+    with pytest.raises(UnavailableError, match="<h1>"):
+        perform(Call("POST", "/x"), Answer(502, content=b"<h1>Bad Gateway"))
