@@ -170,6 +170,10 @@ func (w *worker) completeHandover(ctx context.Context, t *testing.T, launch stri
 func TestSDK_Python(t *testing.T) {
 	t.Parallel()
 	sdk := installPythonSDK(t)
+	unit := exec.CommandContext(t.Context(), sdk.python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", filepath.Join(root, "openapi", "sdk", "python", "tests"))
+	if out, err := unit.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", unit.Args, err, out)
+	}
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a, port := c.signUp(t), freePort(t)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from . import operations
 from .errors import SvcError
 from .models import SessionInfo
-from .relay import Relay
+
+if TYPE_CHECKING:
+    from .relay import Relay
 
 
 def worker_and_key(worker: str | None, key: str | None) -> tuple[str, dict[str, str]]:
@@ -41,6 +43,8 @@ class BaseSession:
         if self._relay is None:
             if not self.info.web_socket_debugger_url:
                 raise SvcError("The session has ended.")
+            from .relay import Relay  # noqa: PLC0415 - it takes a third of the time of all imports
+
             path = urlsplit(self.info.web_socket_debugger_url).path
             target = urlunsplit(urlsplit(self._root)._replace(scheme="wss" if self._root.startswith("https:") else "ws", path=path))
             self._relay = Relay(target, self._browser, self._root, self._headers)

@@ -4,6 +4,7 @@ import pytest
 
 from browser_svc.core import Answer, Call, Pause, send
 from browser_svc.errors import ConflictError, LimitError, UnavailableError
+from browser_svc.operations import wait_for_human
 
 
 def perform(call, *answers):
@@ -60,3 +61,12 @@ def test_send_raises_errors_by_code():
         perform(Call("POST", "/wd/hub/session"), Answer(400, content=webdriver))
     with pytest.raises(UnavailableError, match="<h1>"):
         perform(Call("POST", "/x"), Answer(502, content=b"<h1>Bad Gateway"))
+
+
+def test_wait_for_human_cancels_the_handover_of_a_program_that_stops():
+    operation = wait_for_human("/browsers/x", "Sign in.", 60, None)
+    assert next(operation).method == "POST"
+    assert operation.send(Answer(201, content=b'{"data":{"viewUrl":"u"}}')).query == {"waitSeconds": 30}
+    assert operation.throw(KeyboardInterrupt()).method == "DELETE"
+    with pytest.raises(KeyboardInterrupt):
+        operation.send(Answer(200, content=b'{"data":{}}'))

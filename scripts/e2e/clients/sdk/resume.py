@@ -18,9 +18,7 @@ def enough():
 
 async def main():
     answers = wrong = events = wrong_events = large = 0
-    target = relay.Relay(
-        args["target"], args["browser"], args["worker"], {"X-API-Key": args["key"]}
-    )
+    target = relay.Relay(args["target"], args["browser"], args["worker"], {"X-API-Key": args["key"]})
     async with async_playwright() as p:
         browser = await p.chromium.connect_over_cdp(target.url)
         page = await browser.contexts[0].new_page()
@@ -33,14 +31,10 @@ async def main():
 
         client.on("Runtime.consoleAPICalled", count_event)
         await client.send("Runtime.enable")
-        await page.evaluate(
-            "() => { window.sent = window.count = 0; window.timer = setInterval(() => console.log(++window.sent), 2) }"
-        )
+        await page.evaluate("() => { window.sent = window.count = 0; window.timer = setInterval(() => console.log(++window.sent), 2) }")
         text, turn = "y" * 300_000, 0
         while not (answers and events and await asyncio.to_thread(enough)):
-            for value in await asyncio.gather(
-                *[page.evaluate("++window.count") for _ in range(5)]
-            ):
+            for value in await asyncio.gather(*[page.evaluate("++window.count") for _ in range(5)]):
                 answers += 1
                 wrong += value != answers
             if turn % 5 == 0:  # large in both directions
@@ -48,9 +42,7 @@ async def main():
                 wrong += echo != text + "300000"
                 large += 1
             turn += 1
-        sent = await page.evaluate(
-            "() => { clearInterval(window.timer); return window.sent }"
-        )
+        sent = await page.evaluate("() => { clearInterval(window.timer); return window.sent }")
         count = await page.evaluate("window.count")
         await page.close()
         await browser.close()

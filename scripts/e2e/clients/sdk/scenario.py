@@ -21,9 +21,7 @@ args = json.load(sys.stdin)
 with open(args["readme"]) as file:
     blocks = re.findall(
         r"```python\n(.*?)```",
-        file.read()
-        .replace("https://shop.example", args["site"])
-        .replace("156", str(args["version"])),
+        file.read().replace("https://shop.example", args["site"]).replace("156", str(args["version"])),
         re.S,
     )
 story, selenium, asynchronous, cloud, plugin = blocks
@@ -70,9 +68,7 @@ def check_session():
             same = svc.sessions.get(session.id)
             path = same.upload("order.csv")
             files = [(file.name, file.source) for file in session.files()]
-            listed = [
-                info.name for info in svc.sessions.list(status="running", name="checks")
-            ]
+            listed = [info.name for info in svc.sessions.list(status="running", name="checks")]
             cookies = session.state()["cookies"]
             changed = session.update(name="changed").name
             no_driver = failure(session.selenium, browser_svc.SvcError)
@@ -81,9 +77,7 @@ def check_session():
             lambda: svc.sessions.get("019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"),
             browser_svc.NotFoundError,
         )
-        error = failure(
-            lambda: svc.launch(spec={"locale": 1}), browser_svc.ValidationError
-        )
+        error = failure(lambda: svc.launch(spec={"locale": 1}), browser_svc.ValidationError)
         refused["invalid"], detail = error, [detail.field for detail in error.details]
     with browser_svc.Svc(args["worker"], "wrong") as svc:
         refused["key"] = failure(svc.sessions.list, browser_svc.AuthenticationError)
@@ -106,10 +100,7 @@ def failure(call, kind):
 
 def check_plugin():
     with open("test_shop.py", "w") as file:
-        file.write(
-            plugin
-            + "\ndef test_fails(browser, svc_session):\n    assert not svc_session.id\n"
-        )
+        file.write(plugin + "\ndef test_fails(browser, svc_session):\n    assert not svc_session.id\n")
     command = [
         sys.executable,
         "-m",
@@ -123,9 +114,7 @@ def check_plugin():
         "video",
         "test_shop.py",
     ]
-    out = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False
-    ).stdout
+    out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
     return {
         "counts": re.findall(r"\d+ (?:passed|failed|error)", out), "browsers": len(set(re.findall(r"session: +(\S+)", out))),
         "links": bool(re.search(r"view: +http\S+/view\n", out) and re.search(r"recording: +http\S+/player\n", out)),
@@ -145,10 +134,7 @@ def check_models(client):
         for field in fields(model):
             name = camel(field.name)
             required = field.default is MISSING
-            if field.name != "raw" and (
-                name not in schema["properties"]
-                or (required and name not in schema["required"])
-            ):
+            if field.name != "raw" and (name not in schema["properties"] or (required and name not in schema["required"])):
                 wrong.append(f"{model.__name__}.{field.name}")
     return [found, wrong]
 
@@ -182,8 +168,6 @@ if sys.argv[1] == "worker":
     result["import"] = import_milliseconds()
 else:
     result = {"printed": run(cloud)[1]}
-    with browser_svc.SvcCloud(
-        os.environ["SVC_CLOUD"], token=os.environ["SVC_TOKEN"]
-    ) as client:
+    with browser_svc.SvcCloud(os.environ["SVC_CLOUD"], token=os.environ["SVC_TOKEN"]) as client:
         result["models"] = check_models(client)
 json.dump(result, sys.stdout)
