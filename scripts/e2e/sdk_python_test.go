@@ -166,7 +166,7 @@ func (w *worker) completeHandover(ctx context.Context, t *testing.T, launch stri
 	_ = answer.Body.Close()
 }
 
-// TestSDK_Python runs the examples of the README with the wheel, like on another machine.
+// TestSDK_Python uses the wheel like on another machine.
 func TestSDK_Python(t *testing.T) {
 	t.Parallel()
 	sdk := installPythonSDK(t)
@@ -174,12 +174,31 @@ func TestSDK_Python(t *testing.T) {
 	if out, err := unit.CombinedOutput(); err != nil {
 		t.Errorf("%v: %v\n%s", unit.Args, err, out)
 	}
+	t.Run("examples of the README", sdk.runExamples)
+	t.Run("loses no message across cuts", sdk.resumeAcrossCuts)
+}
+
+// examples is what the examples of the README did.
+type examples struct {
+	Story    map[string]any `json:"story"`
+	Selenium string         `json:"selenium"`
+	Async    string         `json:"async"`
+	Session  map[string]any `json:"session"`
+	Pytest   map[string]any `json:"pytest"`
+	Models   []any          `json:"models"`
+	Import   int            `json:"import"`
+}
+
+// runExamples runs the examples of the README in another network namespace, and that for
+// the cloud in this one.
+func (s pythonSDK) runExamples(t *testing.T) {
+	t.Parallel()
 	dsn := dbtest.NewDSN(t)
 	c := startCloud(t, "DATABASE_URL="+dsn)
 	a, port := c.signUp(t), freePort(t)
 	a.setLimit(t, dbtest.Open(t, dsn, pg.Options{MaxOpen: 1}), 4)
 	host := net.JoinHostPort(namespaceHost, port)
-	// The path of the worker is in the URLs that it returns.
+	// WORKER_ID is in the URLs that the worker returns.
 	env := testEnv{account: a, cloud: c, worker: startWorkerAt(t, port, c, a.key, completeBrowsers, "PUBLIC_URL=http://"+host, "WORKER_ID="+namespaceWorker, "FILES_RETENTION=1h")}
 	socket := &breakableSocket{conns: map[net.Conn]bool{}}
 	visited := &shop{cut: socket.cut}
@@ -201,36 +220,36 @@ func TestSDK_Python(t *testing.T) {
 			"SVC_WORKER": "http://" + host, "SVC_KEY": env.worker.key, "SVC_CLOUD": c.url, "SVC_TOKEN": a.token, "SVC_ORGANIZATION_KEY": a.key,
 		},
 	}
-	var got struct {
-		Story    map[string]any `json:"story"`
-		Selenium string         `json:"selenium"`
-		Async    string         `json:"async"`
-		Session  map[string]any `json:"session"`
-		Pytest   map[string]any `json:"pytest"`
-		Models   []any          `json:"models"`
-		Import   int            `json:"import"`
-	}
+	var got examples
 	began := time.Now()
-	if err := outside.runFor(t, 2*time.Minute, input, &got, sdk.python, "clients/sdk/scenario.py", "worker"); err != nil {
+	if err := outside.runFor(t, 2*time.Minute, input, &got, s.python, "clients/sdk/scenario.py", "worker"); err != nil {
 		t.Fatal(withoutKey(err, env.worker.key))
 	}
-	t.Logf("the wheel has %d bytes, the first example %v lines; the import takes %d ms, the examples %s", sdk.wheel, got.Story["lines"], got.Import, time.Since(began).Round(time.Second))
-	if lines, _ := got.Story["lines"].(float64); lines > maxStory {
-		t.Errorf("the first example has %v lines, want %d at most", lines, maxStory)
-	}
-	delete(got.Story, "lines")
-	want := map[string]any{"report": "sold,2\n", "video": "1a45dfa3", "resumed": true, "link": true, "end": "killed"}
-	if diff := cmp.Diff(want, got.Story); diff != "" {
-		t.Errorf("the first example (-want +got):\n%s", diff)
-	}
+	t.Logf("the wheel has %d bytes, the first example %v lines; the import takes %d ms, the examples %s", s.wheel, got.Story["lines"], got.Import, time.Since(began).Round(time.Second))
+	got.check(t)
 	visited.mu.Lock()
 	clicks, uploaded := visited.clicks, strings.Join(visited.uploaded, "")
 	visited.mu.Unlock()
-	if clicks != 2 || uploaded != "2,teapot\n2,teapot\n" || got.Selenium != "sold,2\n" {
-		t.Errorf("the site got %d clicks, want 2, and the uploads %q; Selenium saved %q", clicks, uploaded, got.Selenium)
+	if clicks != 2 || uploaded != "2,teapot\n2,teapot\n" { // of Playwright and of Selenium
+		t.Errorf("the site got %d clicks, want 2, and the uploads %q", clicks, uploaded)
 	}
-	if !strings.Contains(got.Async, "the shop is open") {
-		t.Errorf("the example for asyncio printed %q", got.Async)
+	env.waitForSlots(t, 0, 20*time.Second)
+	s.useCloud(t, input)
+}
+
+// check fails the test if an example did not do what it says.
+func (e examples) check(t *testing.T) {
+	t.Helper()
+	if lines, _ := e.Story["lines"].(float64); lines > maxStory {
+		t.Errorf("the first example has %v lines, want %d at most", lines, maxStory)
+	}
+	delete(e.Story, "lines")
+	want := map[string]any{"report": "sold,2\n", "video": "1a45dfa3", "resumed": true, "link": true, "end": "killed"}
+	if diff := cmp.Diff(want, e.Story); diff != "" {
+		t.Errorf("the first example (-want +got):\n%s", diff)
+	}
+	if e.Selenium != "sold,2\n" || !strings.Contains(e.Async, "the shop is open") {
+		t.Errorf("Selenium saved %q, the example for asyncio printed %q", e.Selenium, e.Async)
 	}
 	want = map[string]any{
 		"path": true, "files": []any{[]any{"order.csv", "upload"}}, "listed": []any{"checks"}, "cookies": []any{}, "changed": "changed",
@@ -240,17 +259,15 @@ func TestSDK_Python(t *testing.T) {
 			"key": []any{"AUTHENTICATION_ERROR", 401.0, true}, "down": []any{"", 0.0, false},
 		},
 	}
-	if diff := cmp.Diff(want, got.Session); diff != "" {
+	if diff := cmp.Diff(want, e.Session); diff != "" {
 		t.Errorf("a session (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]any{"counts": []any{"2 failed", "2 passed"}, "browsers": 2.0, "links": true, "output": ""}, got.Pytest); diff != "" {
+	if diff := cmp.Diff(map[string]any{"counts": []any{"2 failed", "2 passed"}, "browsers": 2.0, "links": true, "output": ""}, e.Pytest); diff != "" {
 		t.Errorf("pytest (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]any{4.0, []any{}}, got.Models); diff != "" {
+	if diff := cmp.Diff([]any{4.0, []any{}}, e.Models); diff != "" {
 		t.Errorf("models of the worker's document (-want +got):\n%s", diff)
 	}
-	env.waitForSlots(t, 0, 20*time.Second)
-	sdk.useCloud(t, input)
 }
 
 // useCloud runs the example for the cloud.
@@ -273,10 +290,10 @@ func (s pythonSDK) useCloud(t *testing.T, input map[string]any) {
 	}
 }
 
-// TestSDK_PythonLosesNoMessageAcrossCuts keeps a page busy over a connection that is cut.
-func TestSDK_PythonLosesNoMessageAcrossCuts(t *testing.T) {
+// resumeAcrossCuts keeps a page busy over a connection that is cut.
+func (s pythonSDK) resumeAcrossCuts(t *testing.T) {
 	t.Parallel()
-	sdk, env, enough := installPythonSDK(t), newTestEnv(t), int64(resumeCuts())
+	env, enough := newTestEnv(t), int64(resumeCuts())
 	session := env.worker.launch(t, env.newLaunchRequest(t, true))
 	proxy := newCuttingProxy(t, env.worker.address)
 	control := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -290,7 +307,7 @@ func TestSDK_PythonLosesNoMessageAcrossCuts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout+time.Duration(enough)*time.Second)
 	defer cancel()
 	var got struct{ Answers, WrongAnswers, Count, Events, WrongEvents, Sent, Large, Resumed int64 }
-	err = runClient(exec.CommandContext(ctx, sdk.python, "clients/sdk/resume.py"), map[string]any{
+	err = runClient(exec.CommandContext(ctx, s.python, "clients/sdk/resume.py"), map[string]any{
 		"target": "ws://" + proxy.Addr().String() + socket.Path, "browser": env.worker.url + "/browsers/" + session.LaunchId.String(),
 		"worker": env.worker.url, "key": env.worker.key, "control": control.URL,
 	}, &got)

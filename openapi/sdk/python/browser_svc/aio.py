@@ -1,17 +1,21 @@
-"""The client for asyncio. Its classes have the methods of `client.py`."""
+"""The clients for asyncio. `generate` makes `client.py`, the clients with blocking calls, from this file."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
+
 from . import operations
 from .base import BaseSession, worker_and_key
-from .core import Call, Operation, fields, pages, send
+from .core import Answer, Call, Operation, Pause, fields, pages, result, send
 from .errors import NotFoundError, SvcError, UnavailableError
-from .http import AsyncHttp
+from .http import BLOCK, BaseHttp, answer_of, failure, part
 from .models import FileInfo, Handover, LicenseState, LogEntry, Machine, Profile, SessionInfo
 from .operations import Path
 
@@ -20,6 +24,70 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 C = TypeVar("C", bound="_AsyncClient")
+
+
+class AsyncHttp(BaseHttp):
+    def __init__(self, base: str, headers: dict[str, str]) -> None:
+        super().__init__(base, headers)
+        self._client = httpx.AsyncClient(base_url=self.base, headers=headers)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def run(self, operation: Operation[T]) -> T:
+        """Performs an operation and returns its result."""
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    answer = await self._perform(effect)
+                except BaseException as error:
+                    effect = operation.throw(error)
+                else:
+                    effect = operation.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    async def _perform(self, effect: Call | Pause) -> Answer:
+        if isinstance(effect, Pause):
+            await asyncio.sleep(effect.seconds)
+            return Answer()
+        try:
+            return await self._exchange(effect, None if effect.upload is None else _blocks(effect.upload))
+        except httpx.TransportError as error:
+            return failure(error)
+
+    async def _exchange(self, call: Call, content: Any) -> Answer:
+        async with self._client.stream(**self.request(call), content=content) as response:
+            if call.save is None or response.status_code >= 300:
+                return answer_of(response, await response.aread())
+            try:
+                file = await asyncio.to_thread(open, part(call.save), "wb")
+                with file:
+                    async for block in response.aiter_bytes(BLOCK):
+                        await asyncio.to_thread(file.write, block)
+                os.replace(part(call.save), call.save)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part(call.save))
+            return answer_of(response)
+
+    async def lines(self, call: Call) -> AsyncIterator[str]:
+        """The lines of an endless answer."""
+        try:
+            async with self._client.stream(**self.request(call)) as response:
+                if response.status_code >= 300:
+                    result(call, answer_of(response, await response.aread()))
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.TransportError as error:
+            result(call, failure(error))
+
+
+async def _blocks(path: str | os.PathLike[str]) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(open, path, "rb") as file:
+        while block := await asyncio.to_thread(file.read, BLOCK):
+            yield block
 
 
 class _AsyncClient:
@@ -40,10 +108,13 @@ class _AsyncClient:
         return await self._http.run(operation)
 
     async def request(self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """Sends any other request of the API, and returns `data` of the answer."""
         return await self.run(send(Call(method, path, query or {}, body)))
 
 
 class AsyncSvc(_AsyncClient):
+    """A worker, by default that of SVC_WORKER. `key` is the worker key (API_KEY of the worker), by default SVC_KEY."""
+
     def __init__(self, worker: str | None = None, key: str | None = None) -> None:
         super().__init__(*worker_and_key(worker, key))
         self.sessions = AsyncSessions(self)
@@ -55,9 +126,17 @@ class AsyncSvc(_AsyncClient):
         spec: Mapping[str, Any] | None = None,
         proxy: Mapping[str, Any] | None = None,
         wait_seconds: int | None = None,
+        webdriver: bool = False,
         **browser: Any,
     ) -> AsyncSession:
+        """Launches a browser, of a profile or of a spec.
+
+        `browser` are the settings of the launch, such as `headless=False` or `record=["video"]`. `wait_seconds` is how long the launch
+        waits in line. With `webdriver`, the browser has a chromedriver for Session.selenium.
+        """
         body = operations.launch_body(profile, spec, proxy, wait_seconds, browser)
+        if webdriver:
+            return AsyncSession(self, *await self.run(operations.launch_webdriver(self._http.base, body)))
         return AsyncSession(self, await self.run(operations.launch(body)))
 
 
@@ -66,15 +145,19 @@ class AsyncSessions:
         self._svc = svc
 
     async def list(self, **filters: Any) -> list[SessionInfo]:
+        """Running sessions and those that ended within the last hour. Filters are those of the API, such as `status="running"`."""
         return await self._svc.run(operations.list_sessions(filters))
 
     async def get(self, session: str) -> AsyncSession:
+        """A session that was launched before, also by another program."""
         return AsyncSession(self._svc, await self._svc.run(operations.get(self._svc._http.base, session)))
 
 
 class AsyncSession(BaseSession):
-    def __init__(self, svc: AsyncSvc, info: SessionInfo) -> None:
-        super().__init__(svc._http.base, svc._headers, info)
+    """A browser. It ends with the `with` statement, or with end()."""
+
+    def __init__(self, svc: AsyncSvc, info: SessionInfo, driver: dict[str, Any] | None = None) -> None:
+        super().__init__(svc._http.base, svc._headers, info, driver)
         self._svc = svc
         self.recording = AsyncRecording(self)
 
@@ -85,6 +168,7 @@ class AsyncSession(BaseSession):
         await self.end()
 
     async def playwright(self, playwright: Playwright, **options: Any) -> Browser:
+        """The browser, connected over CDP. Broken connections are resumed; files are those of this machine."""
         browser: Browser = await self._connect(playwright.chromium.connect_over_cdp, options)
         return browser
 
@@ -93,28 +177,35 @@ class AsyncSession(BaseSession):
         return self.info
 
     async def view_url(self) -> str:
+        """The live view. The link opens one page: treat it like a password."""
         return (await self.refresh()).view_url or ""
 
     async def update(self, **changes: Any) -> SessionInfo:
+        """Changes limits, name or metadata, such as `max_duration_seconds=7200`."""
         self.info = await self._svc.run(operations.update(self._root, self.id, changes))
         return self.info
 
     async def state(self) -> dict[str, Any]:
+        """Cookies and storage, for `state` of another launch, or for Playwright's `storage_state`."""
         return await self._svc.run(operations.storage_state(self._browser))
 
     async def files(self) -> list[FileInfo]:
         return await self._svc.run(operations.list_files(self._browser))
 
     async def download(self, path: Path, name: str | None = None) -> None:
+        """Saves the newest file, or the newest of a name, when its download has ended."""
         await self._svc.run(operations.download(self._browser, path, name))
 
     async def upload(self, path: Path) -> str:
+        """Sends a file to the worker and returns its path for the browser."""
         return await self._svc.run(operations.upload(self._browser, path))
 
     async def wait_for_human(self, reason: str, timeout_seconds: int = 600, notify: Callable[[str], object] | None = None) -> Handover:
+        """Hands the browser to a person and waits. `notify` gets the link for the person."""
         return await self._svc.run(operations.wait_for_human(self._browser, reason, timeout_seconds, notify))
 
     async def logs(self, follow: bool = False) -> AsyncIterator[LogEntry]:
+        """Console messages, exceptions and failed requests so far, or until the session ends."""
         if not follow:
             for entry in await self._svc.run(operations.logs(self._browser)):
                 yield entry
@@ -131,6 +222,7 @@ class AsyncSession(BaseSession):
                 await asyncio.sleep(stream.pause(error))
 
     async def end(self) -> SessionInfo:
+        """Ends the browser and saves the data of its profile. Ending it again has no effect."""
         await asyncio.to_thread(self._close_relay)
         self.info = await self._svc.run(operations.end(self._root, self.id))
         return self.info
@@ -141,17 +233,21 @@ class AsyncRecording:
         self._session = session
 
     async def start(self, record: list[str]) -> None:
+        """Records the parts (`video`, `events`, `frames`) from now on."""
         await self._session._svc.run(operations.start_recording(self._session._browser, record))
 
     async def stop(self) -> None:
         await self._session._svc.run(operations.stop_recording(self._session._browser))
 
     async def save(self, path: Path, part: str = "", *, format: str | None = None) -> None:
+        """Saves the video, or the part `events` or `frames`. `format="mp4"` converts the video."""
         session = self._session
         await session._svc.run(operations.save_recording(session._root, session.id, path, part, format))
 
 
 class AsyncSvcCloud(_AsyncClient):
+    """A cloud. `key` is an organization key, for `license`; `token` is an access token, for everything."""
+
     def __init__(self, cloud: str, *, key: str | None = None, token: str | None = None) -> None:
         if (key is None) == (token is None):
             raise SvcError("Supply exactly one of key or token.")
@@ -162,6 +258,7 @@ class AsyncSvcCloud(_AsyncClient):
         return [Machine.read(item) for item in await self.run(pages("/v1/machines", {}))]
 
     async def usage(self, **query: Any) -> dict[str, Any]:
+        """Slots in use over time; `query` is that of the API, such as `step="day"`."""
         usage: dict[str, Any] = await self.request("GET", "/v1/license/usage", query=fields(query))
         return usage
 
@@ -171,6 +268,7 @@ class AsyncLicense:
         self._cloud = cloud
 
     async def get(self) -> LicenseState:
+        """The slots in use. It needs a key."""
         return LicenseState.read(await self._cloud.request("GET", "/v1/license/sessions"))
 
 
@@ -185,6 +283,7 @@ class AsyncProfiles:
         return await self._cloud.run(operations.profile("GET", f"/{profile}"))
 
     async def create(self, **settings: Any) -> Profile:
+        """Creates a profile, such as `name="Shop", browser_version=156, persist=True`."""
         return await self._cloud.run(operations.profile("POST", "", settings))
 
     async def update(self, profile: str, **settings: Any) -> Profile:

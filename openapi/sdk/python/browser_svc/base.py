@@ -13,6 +13,8 @@ from .errors import SvcError
 from .models import SessionInfo
 
 if TYPE_CHECKING:
+    from selenium.webdriver import Remote
+
     from .relay import Relay
 
 
@@ -54,6 +56,14 @@ class BaseSession:
     def resumed(self) -> int:
         """How often a broken connection was resumed."""
         return self._relay.resumed if self._relay else self._resumed
+
+    def selenium(self, options: Any = None) -> Remote:
+        """A driver of Selenium, with blocking calls, for this browser, which was launched with webdriver=True."""
+        if self._driver is None:
+            raise SvcError("The browser has no chromedriver: launch it with webdriver=True.")
+        from .selenium import Driver  # noqa: PLC0415
+
+        return Driver(f"{self._root}/wd/hub", self._driver, options)
 
     def _connect(self, connect: Callable[..., Any], options: dict[str, Any]) -> Any:
         if "is_local" in inspect.signature(connect).parameters:  # paths are passed as such, also of large files

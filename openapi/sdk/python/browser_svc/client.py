@@ -1,26 +1,93 @@
-"""The client with blocking calls."""
+"""The clients with blocking calls. Generated from aio.py by openapi/sdk/python/generate: do not edit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
+
 from . import operations
 from .base import BaseSession, worker_and_key
-from .core import Call, Operation, fields, pages, send
+from .core import Answer, Call, Operation, Pause, fields, pages, result, send
 from .errors import NotFoundError, SvcError, UnavailableError
-from .http import Http
+from .http import BLOCK, BaseHttp, answer_of, failure, part
 from .models import FileInfo, Handover, LicenseState, LogEntry, Machine, Profile, SessionInfo
 from .operations import Path
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
-    from selenium.webdriver import Remote
 
 T = TypeVar("T")
 C = TypeVar("C", bound="_Client")
+
+
+class Http(BaseHttp):
+    def __init__(self, base: str, headers: dict[str, str]) -> None:
+        super().__init__(base, headers)
+        self._client = httpx.Client(base_url=self.base, headers=headers)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def run(self, operation: Operation[T]) -> T:
+        """Performs an operation and returns its result."""
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    answer = self._perform(effect)
+                except BaseException as error:
+                    effect = operation.throw(error)
+                else:
+                    effect = operation.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _perform(self, effect: Call | Pause) -> Answer:
+        if isinstance(effect, Pause):
+            time.sleep(effect.seconds)
+            return Answer()
+        try:
+            return self._exchange(effect, None if effect.upload is None else _blocks(effect.upload))
+        except httpx.TransportError as error:
+            return failure(error)
+
+    def _exchange(self, call: Call, content: Any) -> Answer:
+        with self._client.stream(**self.request(call), content=content) as response:
+            if call.save is None or response.status_code >= 300:
+                return answer_of(response, response.read())
+            try:
+                file = open(part(call.save), "wb")
+                with file:
+                    for block in response.iter_bytes(BLOCK):
+                        file.write(block)
+                os.replace(part(call.save), call.save)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(part(call.save))
+            return answer_of(response)
+
+    def lines(self, call: Call) -> Iterator[str]:
+        """The lines of an endless answer."""
+        try:
+            with self._client.stream(**self.request(call)) as response:
+                if response.status_code >= 300:
+                    result(call, answer_of(response, response.read()))
+                for line in response.iter_lines():
+                    yield line
+        except httpx.TransportError as error:
+            result(call, failure(error))
+
+
+def _blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            yield block
 
 
 class _Client:
@@ -105,21 +172,13 @@ class Session(BaseSession):
         browser: Browser = self._connect(playwright.chromium.connect_over_cdp, options)
         return browser
 
-    def selenium(self, options: Any = None) -> Remote:
-        """A driver of Selenium for this browser, which was launched with webdriver=True."""
-        if self._driver is None:
-            raise SvcError("The browser has no chromedriver: launch it with webdriver=True.")
-        from .selenium import Driver  # noqa: PLC0415
-
-        return Driver(f"{self._root}/wd/hub", self._driver, options)
-
     def refresh(self) -> SessionInfo:
         self.info = self._svc.run(operations.get(self._root, self.id))
         return self.info
 
     def view_url(self) -> str:
         """The live view. The link opens one page: treat it like a password."""
-        return self.refresh().view_url or ""
+        return (self.refresh()).view_url or ""
 
     def update(self, **changes: Any) -> SessionInfo:
         """Changes limits, name or metadata, such as `max_duration_seconds=7200`."""
@@ -148,14 +207,15 @@ class Session(BaseSession):
     def logs(self, follow: bool = False) -> Iterator[LogEntry]:
         """Console messages, exceptions and failed requests so far, or until the session ends."""
         if not follow:
-            yield from self._svc.run(operations.logs(self._browser))
+            for entry in self._svc.run(operations.logs(self._browser)):
+                yield entry
             return
         stream = operations.LogStream(self._browser)
         while not stream.ended:
             try:
                 for line in self._svc._http.lines(stream.call()):
-                    if entry := stream.entry(line):
-                        yield entry
+                    if new := stream.entry(line):
+                        yield new
             except NotFoundError:  # the session has ended
                 return
             except UnavailableError as error:

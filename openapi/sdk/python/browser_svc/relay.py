@@ -23,8 +23,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.http11 import Request, Response
 
 from . import operations
+from .aio import AsyncHttp
 from .errors import SvcError
-from .http import AsyncHttp
 
 RESUME_SECONDS = 30.0  # as long as the worker keeps a connection
 HEARTBEAT_SECONDS = 5.0
