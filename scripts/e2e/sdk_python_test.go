@@ -24,8 +24,8 @@ import (
 	"github.com/browser-svc/svc/db/pg"
 )
 
-// maxStory is the number of lines of the first example of the SDK.
-const maxStory = 12
+// maxLines is the number of lines of the first example of the SDK.
+const maxLines = 12
 
 // pythonSDK is the wheel of the Python SDK, installed.
 type pythonSDK struct {
@@ -180,7 +180,7 @@ func TestSDK_Python(t *testing.T) {
 
 // examples is what the examples of the README did.
 type examples struct {
-	Story    map[string]any `json:"story"`
+	First    map[string]any `json:"first"`
 	Selenium string         `json:"selenium"`
 	Async    string         `json:"async"`
 	Session  map[string]any `json:"session"`
@@ -225,7 +225,7 @@ func (s pythonSDK) runExamples(t *testing.T) {
 	if err := outside.runFor(t, 2*time.Minute, input, &got, s.python, "clients/sdk/scenario.py", "worker"); err != nil {
 		t.Fatal(withoutKey(err, env.worker.key))
 	}
-	t.Logf("the wheel has %d bytes, the first example %v lines; the import takes %d ms, the examples %s", s.wheel, got.Story["lines"], got.Import, time.Since(began).Round(time.Second))
+	t.Logf("the wheel has %d bytes, the first example %v lines; the import takes %d ms, the examples %s", s.wheel, got.First["lines"], got.Import, time.Since(began).Round(time.Second))
 	got.check(t)
 	visited.mu.Lock()
 	clicks, uploaded := visited.clicks, strings.Join(visited.uploaded, "")
@@ -240,12 +240,12 @@ func (s pythonSDK) runExamples(t *testing.T) {
 // check fails the test if an example did not do what it says.
 func (e examples) check(t *testing.T) {
 	t.Helper()
-	if lines, _ := e.Story["lines"].(float64); lines > maxStory {
-		t.Errorf("the first example has %v lines, want %d at most", lines, maxStory)
+	if lines, _ := e.First["lines"].(float64); lines > maxLines {
+		t.Errorf("the first example has %v lines, want %d at most", lines, maxLines)
 	}
-	delete(e.Story, "lines")
+	delete(e.First, "lines")
 	want := map[string]any{"report": "sold,2\n", "video": "1a45dfa3", "resumed": true, "link": true, "end": "killed"}
-	if diff := cmp.Diff(want, e.Story); diff != "" {
+	if diff := cmp.Diff(want, e.First); diff != "" {
 		t.Errorf("the first example (-want +got):\n%s", diff)
 	}
 	if e.Selenium != "sold,2\n" || !strings.Contains(e.Async, "the shop is open") {

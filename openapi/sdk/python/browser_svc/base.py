@@ -1,4 +1,4 @@
-"""What the sessions of both shells have in common."""
+"""What AsyncSession and Session have in common."""
 
 from __future__ import annotations
 

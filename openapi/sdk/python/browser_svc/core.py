@@ -1,6 +1,6 @@
 """Requests, retries and answers, without input and output.
 
-An operation is a generator: it yields calls and pauses, which a shell (`http.py`) performs, and returns its result.
+An operation is a generator: it yields calls and pauses, which `AsyncHttp` or `Http` performs, and returns its result.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def pages(path: str, query: Mapping[str, Any]) -> Operation[list[dict[str, Any]]
         page += 1
 
 
-def camel(name: str) -> str:
+def api_name(name: str) -> str:
     """Returns the name of a field of the API."""
     first, *rest = name.split("_")
     return first + "".join(part.upper() if part in ("http", "https") else part.capitalize() for part in rest)
@@ -143,4 +143,4 @@ def camel(name: str) -> str:
 
 def fields(settings: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
     """Returns the settings under the names of the API, without those that are None unless `nulls`."""
-    return {camel(name): value for name, value in settings.items() if nulls or value is not None}
+    return {api_name(name): value for name, value in settings.items() if nulls or value is not None}

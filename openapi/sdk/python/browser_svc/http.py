@@ -1,4 +1,4 @@
-"""What the HTTP clients of both shells have in common."""
+"""What AsyncHttp and Http have in common."""
 
 from __future__ import annotations
 

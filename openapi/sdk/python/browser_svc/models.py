@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from .core import camel
+from .core import api_name
 
 M = TypeVar("M", bound="Model")
 
@@ -20,7 +20,7 @@ class Model:
         values: dict[str, Any] = {"raw": data}
         for field in fields(cls):
             if field.name != "raw":
-                values[field.name] = data.get(camel(field.name)) if field.default is not MISSING else data[camel(field.name)]
+                values[field.name] = data.get(api_name(field.name)) if field.default is not MISSING else data[api_name(field.name)]
         return cls(**values)
 
 

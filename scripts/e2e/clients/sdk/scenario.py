@@ -15,7 +15,7 @@ from dataclasses import MISSING, fields
 
 import browser_svc
 from browser_svc import models
-from browser_svc.core import camel
+from browser_svc.core import api_name
 
 args = json.load(sys.stdin)
 with open(args["readme"]) as file:
@@ -24,7 +24,7 @@ with open(args["readme"]) as file:
         file.read().replace("https://shop.example", args["site"]).replace("156", str(args["version"])),
         re.S,
     )
-story, selenium, asynchronous, cloud, plugin = blocks
+first, selenium, asynchronous, cloud, plugin = blocks
 
 
 def run(block):
@@ -40,12 +40,12 @@ def read(path, mode="r"):
         return file.read()
 
 
-def check_story():
+def check_first():
     with open("order.csv", "w") as file:
         file.write("2,teapot\n")
-    names, printed = run(story)
+    names, printed = run(first)
     return {
-        "lines": len([line for line in story.splitlines() if line.strip()]),
+        "lines": len([line for line in first.splitlines() if line.strip()]),
         "report": read("report.csv"),
         "video": read("session.webm", "rb")[:4].hex(),
         "resumed": names["session"].resumed > 0,
@@ -132,7 +132,7 @@ def check_models(client):
         found += 1
         schema = schemas[model.schema]
         for field in fields(model):
-            name = camel(field.name)
+            name = api_name(field.name)
             required = field.default is MISSING
             if field.name != "raw" and (name not in schema["properties"] or (required and name not in schema["required"])):
                 wrong.append(f"{model.__name__}.{field.name}")
@@ -157,7 +157,7 @@ os.chdir(args["directory"])
 os.environ.update(args["environment"])
 if sys.argv[1] == "worker":
     result = {
-        "story": check_story(),
+        "first": check_first(),
         "selenium": check_selenium(),
         "async": run(asynchronous)[1],
         "session": check_session(),
