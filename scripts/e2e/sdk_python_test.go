@@ -253,7 +253,7 @@ func (e examples) check(t *testing.T) {
 	}
 	want = map[string]any{
 		"path": true, "files": []any{[]any{"order.csv", "upload"}}, "listed": []any{"checks"}, "cookies": []any{}, "changed": "changed",
-		"detail": []any{"spec.locale"}, "events": "recording_started", "driver": "The browser has no chromedriver: launch it with webdriver=True.",
+		"detail": []any{"spec.locale"}, "events": "recording_started", "log": "the shop is open", "last": 0.0, "driver": "The browser has no chromedriver: launch it with webdriver=True.",
 		"refused": map[string]any{
 			"unknown": []any{"RESOURCE_NOT_FOUND", 404.0, true}, "invalid": []any{"VALIDATION_ERROR", 400.0, true},
 			"key": []any{"AUTHENTICATION_ERROR", 401.0, true}, "down": []any{"", 0.0, false},

@@ -64,7 +64,10 @@ def check_session():
     """What no example has."""
     refused = {}
     with browser_svc.Svc(args["worker"], args["key"]) as svc:
-        with svc.launch(record=["events"], name="checks", keep_files=True) as session:
+        with svc.launch(name="checks", keep_files=True, start_urls=[args["site"]]) as session:
+            session.recording.start(["events"])
+            entries = session.logs(follow=True)
+            log = next(entry.text for entry in entries if entry.kind == "console")
             same = svc.sessions.get(session.id)
             path = same.upload("order.csv")
             files = [(file.name, file.source) for file in session.files()]
@@ -72,7 +75,9 @@ def check_session():
             cookies = session.state()["cookies"]
             changed = session.update(name="changed").name
             no_driver = failure(session.selenium, browser_svc.SvcError)
-        session.recording.save("events.jsonl", "events")
+            session.recording.stop()
+            session.recording.save("events.jsonl", "events")
+        last = [entry for entry in entries if entry.kind == "console"]  # until the end of the stream
         refused["unknown"] = failure(
             lambda: svc.sessions.get("019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"),
             browser_svc.NotFoundError,
@@ -85,7 +90,7 @@ def check_session():
         refused["down"] = failure(svc.sessions.list, browser_svc.UnavailableError)
     return {
         "path": path.endswith("/order.csv"), "files": files, "listed": listed, "cookies": cookies, "changed": changed, "detail": detail,
-        "driver": str(no_driver), "events": json.loads(read("events.jsonl").splitlines()[0])["kind"],
+        "driver": str(no_driver), "log": log, "last": len(last), "events": json.loads(read("events.jsonl").splitlines()[0])["kind"],
         "refused": {name: [error.code, error.status, bool(error.request_id)] for name, error in refused.items()},
     }  # fmt: skip
 
