@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def worker_and_key(worker: str | None, key: str | None) -> tuple[str, dict[str, str]]:
     """Returns the URL of a worker, and the headers of requests."""
-    worker, key = worker or os.environ.get("SVC_WORKER"), key or os.environ.get("SVC_KEY")
+    worker, key = worker or os.environ.get("SVC_WORKER"), key or os.environ.get("SVC_API_KEY")
     if not worker or not key:
-        raise SvcError("Supply worker and key, or set SVC_WORKER and SVC_KEY.")
+        raise SvcError("Supply worker and key, or set SVC_WORKER and SVC_API_KEY.")
     return worker, {"X-API-Key": key}
 
 

@@ -113,7 +113,7 @@ class _Client:
 
 
 class Svc(_Client):
-    """A worker, by default that of SVC_WORKER. `key` is the worker key (API_KEY of the worker), by default SVC_KEY."""
+    """A worker, by default that of SVC_WORKER. `key` is the worker key (API_KEY of the worker), by default SVC_API_KEY."""
 
     def __init__(self, worker: str | None = None, key: str | None = None) -> None:
         super().__init__(*worker_and_key(worker, key))

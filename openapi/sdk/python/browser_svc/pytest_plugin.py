@@ -1,6 +1,6 @@
 """Fixtures for pytest: a browser for each worker of pytest-xdist, and links to it in the report of failed tests.
 
-SVC_WORKER and SVC_KEY, or --svc-worker, name the worker; the key is never on the command line.
+SVC_WORKER and SVC_API_KEY, or --svc-worker, name the worker; the key is never on the command line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("browser-svc")
-    group.addoption("--svc-worker", help="URL of the worker, by default that of SVC_WORKER; SVC_KEY is its key")
+    group.addoption("--svc-worker", help="URL of the worker, by default that of SVC_WORKER; SVC_API_KEY is its key")
     group.addoption("--svc-profile", help="id of the profile; without one, browsers have an ephemeral profile")
     group.addoption("--svc-record", action="append", choices=["video", "events", "frames"], help="record the browsers; can be repeated")
 

@@ -173,6 +173,6 @@ if sys.argv[1] == "worker":
     result["import"] = import_milliseconds()
 else:
     result = {"printed": run(cloud)[1]}
-    with browser_svc.SvcCloud(os.environ["SVC_CLOUD"], token=os.environ["SVC_TOKEN"]) as client:
+    with browser_svc.SvcCloud(os.environ["SVC_CLOUD_URL"], token=os.environ["SVC_TOKEN"]) as client:
         result["models"] = check_models(client)
 json.dump(result, sys.stdout)
