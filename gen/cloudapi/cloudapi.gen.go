@@ -237,6 +237,30 @@ func (e DashboardSessionSortField) Valid() bool {
 	}
 }
 
+// Defines values for DecidingLevel.
+const (
+	DecidingLevelLaunch       DecidingLevel = "launch"
+	DecidingLevelLessThannil  DecidingLevel = "<nil>"
+	DecidingLevelOrganization DecidingLevel = "organization"
+	DecidingLevelProfile      DecidingLevel = "profile"
+)
+
+// Valid indicates whether the value is a known member of the DecidingLevel enum.
+func (e DecidingLevel) Valid() bool {
+	switch e {
+	case DecidingLevelLaunch:
+		return true
+	case DecidingLevelLessThannil:
+		return true
+	case DecidingLevelOrganization:
+		return true
+	case DecidingLevelProfile:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EndedStatus.
 const (
 	EndedStatusExited EndedStatus = "exited"
@@ -600,6 +624,27 @@ func (e MemberSortField) Valid() bool {
 	}
 }
 
+// Defines values for NetworkDecisionKind.
+const (
+	NetworkDecisionAllow NetworkDecisionKind = "allow"
+	NetworkDecisionAsk   NetworkDecisionKind = "ask"
+	NetworkDecisionDeny  NetworkDecisionKind = "deny"
+)
+
+// Valid indicates whether the value is a known member of the NetworkDecisionKind enum.
+func (e NetworkDecisionKind) Valid() bool {
+	switch e {
+	case NetworkDecisionAllow:
+		return true
+	case NetworkDecisionAsk:
+		return true
+	case NetworkDecisionDeny:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OperatingSystemFilter.
 const (
 	OperatingSystemFilterAndroid OperatingSystemFilter = "android"
@@ -783,6 +828,69 @@ func (e ReleaseSortField) Valid() bool {
 	case SizeBytes:
 		return true
 	case Version:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RequestMethod.
+const (
+	RequestMethodDelete  RequestMethod = "DELETE"
+	RequestMethodGet     RequestMethod = "GET"
+	RequestMethodHead    RequestMethod = "HEAD"
+	RequestMethodOptions RequestMethod = "OPTIONS"
+	RequestMethodPatch   RequestMethod = "PATCH"
+	RequestMethodPost    RequestMethod = "POST"
+	RequestMethodPut     RequestMethod = "PUT"
+)
+
+// Valid indicates whether the value is a known member of the RequestMethod enum.
+func (e RequestMethod) Valid() bool {
+	switch e {
+	case RequestMethodDelete:
+		return true
+	case RequestMethodGet:
+		return true
+	case RequestMethodHead:
+		return true
+	case RequestMethodOptions:
+		return true
+	case RequestMethodPatch:
+		return true
+	case RequestMethodPost:
+		return true
+	case RequestMethodPut:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RequestType.
+const (
+	RequestTypeAds      RequestType = "ads"
+	RequestTypeDocument RequestType = "document"
+	RequestTypeFont     RequestType = "font"
+	RequestTypeImage    RequestType = "image"
+	RequestTypeMedia    RequestType = "media"
+	RequestTypeOther    RequestType = "other"
+)
+
+// Valid indicates whether the value is a known member of the RequestType enum.
+func (e RequestType) Valid() bool {
+	switch e {
+	case RequestTypeAds:
+		return true
+	case RequestTypeDocument:
+		return true
+	case RequestTypeFont:
+		return true
+	case RequestTypeImage:
+		return true
+	case RequestTypeMedia:
+		return true
+	case RequestTypeOther:
 		return true
 	default:
 		return false
@@ -1511,6 +1619,42 @@ type ChangePlanRequest struct {
 	Plan PlanSlug `json:"plan"`
 }
 
+// CheckNetworkRulesRequest A request of a browser, and the rules that decide about it.
+type CheckNetworkRulesRequest struct {
+	// Launch What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Launch *externalRef0.StoredNetworkRules `json:"launch,omitempty"`
+
+	// Method The HTTP method.
+	Method *RequestMethod `json:"method,omitempty"`
+
+	// Organization What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Organization json.RawMessage `json:"organization,omitempty"`
+
+	// Profile What the browser may open, load and connect to; null for no rules. The rules of the organization, of the profile and of the
+	// launch all apply: each can only narrow the others. Pages, scripts, extensions and clients cannot pass or remove them.
+	//
+	//
+	// Example: {"block":["image"],"navigate":{"allow":["*.example.com","https://accounts.example.org/login*"]}}
+	Profile *externalRef0.StoredNetworkRules `json:"profile,omitempty"`
+
+	// Type What is loaded. `document` is for tabs, popups and frames; `ads` are requests to hosts on the block list of the
+	// worker; `other` is everything else, for example scripts, `fetch` and WebSockets.
+	Type *RequestType `json:"type,omitempty"`
+
+	// Url A URL with its scheme. WebSockets have `ws:` or `wss:`.
+	//
+	// Example: https://www.example.com/admin
+	Url RequestedUrl `json:"url"`
+}
+
 // Checkout The checkout.
 type Checkout struct {
 	// Subscription A subscription. `base` is the limit of the plan at the time of purchase, and `additional` is the sum of the
@@ -2072,6 +2216,9 @@ type DashboardSessionListResponse struct {
 
 // DashboardSessionSortField The sort fields of dashboard sessions.
 type DashboardSessionSortField string
+
+// DecidingLevel Whose rule decides; null if no rule concerns the request.
+type DecidingLevel string
 
 // DeletedProfileData Whether profile data is of a deleted organization.
 type DeletedProfileData struct {
@@ -2984,6 +3131,34 @@ type MemberResponse struct {
 // MemberSortField The sort fields of members.
 type MemberSortField string
 
+// NetworkDecision What the rules decide.
+//
+// Example: {"decision":"deny","level":"profile","rule":"navigate.deny: https://www.example.com/admin*"}
+type NetworkDecision struct {
+	// Decision Whether the request is sent. `ask`: a person decides.
+	Decision NetworkDecisionKind `json:"decision"`
+
+	// Level Whose rule decides; null if no rule concerns the request.
+	Level *DecidingLevel `json:"level"`
+
+	// Rule The rule that decides. `navigate.allow` or `connect.allow` without a pattern: none of its patterns matches. Null: no rule concerns the request.
+	Rule *string `json:"rule"`
+}
+
+// NetworkDecisionKind Whether the request is sent. `ask`: a person decides.
+type NetworkDecisionKind string
+
+// NetworkDecisionResponse A success with a decision.
+type NetworkDecisionResponse struct {
+	// Data What the rules decide.
+	//
+	// Example: {"decision":"deny","level":"profile","rule":"navigate.deny: https://www.example.com/admin*"}
+	Data NetworkDecision `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.SuccessFlag `json:"success"`
+}
+
 // NetworkHosts The hosts with the most bytes, and the sum of the others as `<other>`.
 type NetworkHosts = []externalRef0.NetworkHost
 
@@ -3876,6 +4051,18 @@ type ReleaseSortField string
 //
 // Example: 57
 type Remaining = int64
+
+// RequestMethod The HTTP method.
+type RequestMethod string
+
+// RequestType What is loaded. `document` is for tabs, popups and frames; `ads` are requests to hosts on the block list of the
+// worker; `other` is everything else, for example scripts, `fetch` and WebSockets.
+type RequestType string
+
+// RequestedUrl A URL with its scheme. WebSockets have `ws:` or `wss:`.
+//
+// Example: https://www.example.com/admin
+type RequestedUrl = string
 
 // ResetPasswordRequest A new password and the reset token.
 type ResetPasswordRequest struct {
@@ -5656,6 +5843,9 @@ type HeartbeatLicenseSessionsJSONRequestBody = HeartbeatRequest
 // UpdateMachineJSONRequestBody defines body for UpdateMachine for application/json ContentType.
 type UpdateMachineJSONRequestBody = UpdateMachineRequest
 
+// CheckNetworkRulesJSONRequestBody defines body for CheckNetworkRules for application/json ContentType.
+type CheckNetworkRulesJSONRequestBody = CheckNetworkRulesRequest
+
 // CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
 type CreateOrganizationJSONRequestBody = CreateOrganizationRequest
 
@@ -6619,6 +6809,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
 	UpdateMachine(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckNetworkRulesWithBody Check what network rules decide
+	//
+	// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+	// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+	// changes can be tried before they are saved.
+	//
+	// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+	// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+	// are not applied.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+	CheckNetworkRulesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckNetworkRules Check what network rules decide
+	//
+	// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+	// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+	// changes can be tried before they are saved.
+	//
+	// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+	// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+	// are not applied.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+	CheckNetworkRules(ctx context.Context, body CheckNetworkRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOrganizations List your organizations
 	//
@@ -8590,6 +8810,56 @@ func (c *Client) UpdateMachineWithBody(ctx context.Context, machineId MachineIdP
 // Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
 func (c *Client) UpdateMachine(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateMachineRequest(c.Server, machineId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckNetworkRulesWithBody Check what network rules decide
+//
+// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+// changes can be tried before they are saved.
+//
+// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+// are not applied.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+func (c *Client) CheckNetworkRulesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckNetworkRulesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckNetworkRules Check what network rules decide
+//
+// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+// changes can be tried before they are saved.
+//
+// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+// are not applied.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+func (c *Client) CheckNetworkRules(ctx context.Context, body CheckNetworkRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckNetworkRulesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12078,6 +12348,46 @@ func NewUpdateMachineRequestWithBody(server string, machineId MachineIdPath, con
 	return req, nil
 }
 
+// NewCheckNetworkRulesRequest calls the generic CheckNetworkRules builder with application/json body
+func NewCheckNetworkRulesRequest(server string, body CheckNetworkRulesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckNetworkRulesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCheckNetworkRulesRequestWithBody constructs an http.Request for the CheckNetworkRules method, with any body, and a specified content type
+func NewCheckNetworkRulesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/network-rules/check")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListOrganizationsRequest constructs an http.Request for the ListOrganizations method
 func NewListOrganizationsRequest(server string, params *ListOrganizationsParams) (*http.Request, error) {
 	var err error
@@ -15318,6 +15628,36 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /v1/machines/{machineId} (the `UpdateMachine` operationId).
 	UpdateMachineWithResponse(ctx context.Context, machineId MachineIdPath, body UpdateMachineJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMachineResult, error)
+
+	// CheckNetworkRulesWithBodyWithResponse Check what network rules decide
+	//
+	// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+	// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+	// changes can be tried before they are saved.
+	//
+	// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+	// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+	// are not applied.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+	CheckNetworkRulesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckNetworkRulesResult, error)
+
+	// CheckNetworkRulesWithResponse Check what network rules decide
+	//
+	// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+	// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+	// changes can be tried before they are saved.
+	//
+	// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+	// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+	// are not applied.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+	CheckNetworkRulesWithResponse(ctx context.Context, body CheckNetworkRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckNetworkRulesResult, error)
 
 	// ListOrganizationsWithResponse List your organizations
 	//
@@ -20739,6 +21079,110 @@ func (r UpdateMachineResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateMachineResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CheckNetworkRulesResult503Headers the declared response headers of an HTTP 503 response for CheckNetworkRules
+type CheckNetworkRulesResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CheckNetworkRulesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NetworkDecisionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CheckNetworkRulesResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON200() *NetworkDecisionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CheckNetworkRulesResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CheckNetworkRulesResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckNetworkRulesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckNetworkRulesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckNetworkRulesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckNetworkRulesResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26498,6 +26942,48 @@ func (c *ClientWithResponses) UpdateMachineWithResponse(ctx context.Context, mac
 	return ParseUpdateMachineResult(rsp)
 }
 
+// CheckNetworkRulesWithBodyWithResponse Check what network rules decide
+//
+// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+// changes can be tried before they are saved.
+//
+// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+// are not applied.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+func (c *ClientWithResponses) CheckNetworkRulesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckNetworkRulesResult, error) {
+	rsp, err := c.CheckNetworkRulesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckNetworkRulesResult(rsp)
+}
+
+// CheckNetworkRulesWithResponse Check what network rules decide
+//
+// Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+// is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+// changes can be tried before they are saved.
+//
+// Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+// only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+// are not applied.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/network-rules/check (the `CheckNetworkRules` operationId).
+func (c *ClientWithResponses) CheckNetworkRulesWithResponse(ctx context.Context, body CheckNetworkRulesJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckNetworkRulesResult, error) {
+	rsp, err := c.CheckNetworkRules(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckNetworkRulesResult(rsp)
+}
+
 // ListOrganizationsWithResponse List your organizations
 //
 // Lists the organizations that you belong to, with your role in each.
@@ -31914,6 +32400,101 @@ func ParseUpdateMachineResult(rsp *http.Response) (*UpdateMachineResult, error) 
 	return response, nil
 }
 
+// ParseCheckNetworkRulesResult parses an HTTP response from a CheckNetworkRulesWithResponse call
+func ParseCheckNetworkRulesResult(rsp *http.Response) (*CheckNetworkRulesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckNetworkRulesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NetworkDecisionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers CheckNetworkRulesResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListOrganizationsResult parses an HTTP response from a ListOrganizationsWithResponse call
 func ParseListOrganizationsResult(rsp *http.Response) (*ListOrganizationsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -36304,6 +36885,9 @@ type ServerInterface interface {
 	// UpdateMachine Update a machine
 	// (PATCH /v1/machines/{machineId})
 	UpdateMachine(ctx echo.Context, machineId MachineIdPath) error
+	// CheckNetworkRules Check what network rules decide
+	// (POST /v1/network-rules/check)
+	CheckNetworkRules(ctx echo.Context) error
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx echo.Context, params ListOrganizationsParams) error
@@ -37263,6 +37847,15 @@ func (w *ServerInterfaceWrapper) UpdateMachine(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateMachine(ctx, machineId)
+	return err
+}
+
+// CheckNetworkRules converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckNetworkRules(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckNetworkRules(ctx)
 	return err
 }
 
@@ -38451,6 +39044,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/machines", wrapper.ListMachines, options.OperationMiddlewares["listMachines"]...)
 	router.DELETE(options.BaseURL+"/v1/machines/:machineId", wrapper.DeleteMachine, options.OperationMiddlewares["deleteMachine"]...)
 	router.PATCH(options.BaseURL+"/v1/machines/:machineId", wrapper.UpdateMachine, options.OperationMiddlewares["updateMachine"]...)
+	router.POST(options.BaseURL+"/v1/network-rules/check", wrapper.CheckNetworkRules, options.OperationMiddlewares["checkNetworkRules"]...)
 	router.GET(options.BaseURL+"/v1/organizations", wrapper.ListOrganizations, options.OperationMiddlewares["listOrganizations"]...)
 	router.POST(options.BaseURL+"/v1/organizations", wrapper.CreateOrganization, options.OperationMiddlewares["createOrganization"]...)
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId", wrapper.DeleteOrganization, options.OperationMiddlewares["deleteOrganization"]...)
@@ -45248,6 +45842,160 @@ type UpdateMachinedefaultJSONResponse struct {
 }
 
 func (response UpdateMachinedefaultJSONResponse) VisitUpdateMachineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRulesRequestObject struct {
+	Body *CheckNetworkRulesJSONRequestBody
+}
+
+type CheckNetworkRulesResponseObject interface {
+	VisitCheckNetworkRulesResponse(w http.ResponseWriter) error
+}
+
+type CheckNetworkRules200JSONResponse NetworkDecisionResponse
+
+func (response CheckNetworkRules200JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CheckNetworkRules400JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CheckNetworkRules401JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response CheckNetworkRules403JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response CheckNetworkRules413JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response CheckNetworkRules415JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CheckNetworkRules500JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRules503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CheckNetworkRules503JSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckNetworkRulesdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CheckNetworkRulesdefaultJSONResponse) VisitCheckNetworkRulesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -52211,6 +52959,9 @@ type StrictServerInterface interface {
 	// UpdateMachine Update a machine
 	// (PATCH /v1/machines/{machineId})
 	UpdateMachine(ctx context.Context, request UpdateMachineRequestObject) (UpdateMachineResponseObject, error)
+	// CheckNetworkRules Check what network rules decide
+	// (POST /v1/network-rules/check)
+	CheckNetworkRules(ctx context.Context, request CheckNetworkRulesRequestObject) (CheckNetworkRulesResponseObject, error)
 	// ListOrganizations List your organizations
 	// (GET /v1/organizations)
 	ListOrganizations(ctx context.Context, request ListOrganizationsRequestObject) (ListOrganizationsResponseObject, error)
@@ -53876,6 +54627,52 @@ func (sh *strictHandler) UpdateMachine(ctx echo.Context, machineId MachineIdPath
 		return err
 	} else if validResponse, ok := response.(UpdateMachineResponseObject); ok {
 		return validResponse.VisitUpdateMachineResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckNetworkRules operation middleware
+func (sh *strictHandler) CheckNetworkRules(ctx echo.Context) error {
+	var request CheckNetworkRulesRequestObject
+
+	var body CheckNetworkRulesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckNetworkRules(ctx.Request().Context(), request.(CheckNetworkRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckNetworkRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckNetworkRulesResponseObject); ok {
+		return validResponse.VisitCheckNetworkRulesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1197,6 +1197,32 @@ export interface paths {
         patch: operations["updateMachine"];
         trace?: never;
     };
+    "/v1/network-rules/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check what network rules decide
+         * @description Decides about one request in the same way as a browser with these rules, and names the rule that decides. Nothing
+         *     is requested or stored. The rules of the active organization apply, unless `organization` has others: with it,
+         *     changes can be tried before they are saved.
+         *
+         *     Each redirect is a request of its own. Names are not resolved, so a denied network concerns addresses in the URL
+         *     only. What depends on the traffic of the browser (`maxBytes`, `maxRequestsPerMinute`), `uploads` and `downloads`
+         *     are not applied.
+         */
+        post: operations["checkNetworkRules"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/organizations": {
         parameters: {
             query?: never;
@@ -2442,6 +2468,15 @@ export interface components {
         ChangePlanRequest: {
             plan: components["schemas"]["PlanSlug"];
         };
+        /** @description A request of a browser, and the rules that decide about it. */
+        CheckNetworkRulesRequest: {
+            launch?: components["schemas"]["StoredNetworkRules"];
+            method?: components["schemas"]["RequestMethod"];
+            organization?: components["schemas"]["StoredNetworkRules"];
+            profile?: components["schemas"]["StoredNetworkRules"];
+            type?: components["schemas"]["RequestType"];
+            url: components["schemas"]["RequestedUrl"];
+        };
         /** @description The checkout. */
         Checkout: {
             subscription: components["schemas"]["Subscription"];
@@ -2753,6 +2788,11 @@ export interface components {
          * @enum {string}
          */
         DashboardSessionSortField: "createdAt" | "lastSeenAt" | "expiresAt";
+        /**
+         * @description Whose rule decides; null if no rule concerns the request.
+         * @enum {string|null}
+         */
+        DecidingLevel: "organization" | "profile" | "launch" | null;
         /** @description Whether profile data is of a deleted organization. */
         DeletedProfileData: {
             /** @description Whether the organization was deleted. */
@@ -3725,6 +3765,30 @@ export interface components {
             deny?: components["schemas"]["UrlPatterns"];
         };
         /**
+         * @description What the rules decide.
+         * @example {
+         *       "decision": "deny",
+         *       "level": "profile",
+         *       "rule": "navigate.deny: https://www.example.com/admin*"
+         *     }
+         */
+        NetworkDecision: {
+            decision: components["schemas"]["NetworkDecisionKind"];
+            level: components["schemas"]["DecidingLevel"];
+            /** @description The rule that decides. `navigate.allow` or `connect.allow` without a pattern: none of its patterns matches. Null: no rule concerns the request. */
+            rule: string | null;
+        };
+        /**
+         * @description Whether the request is sent. `ask`: a person decides.
+         * @enum {string}
+         */
+        NetworkDecisionKind: "allow" | "ask" | "deny";
+        /** @description A success with a decision. */
+        NetworkDecisionResponse: {
+            data: components["schemas"]["NetworkDecision"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /**
          * @description Requests that a rule has denied.
          * @example {
          *       "count": 2,
@@ -4432,6 +4496,24 @@ export interface components {
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
          */
         Renderer: string | null;
+        /**
+         * @description The HTTP method.
+         * @default GET
+         * @enum {string}
+         */
+        RequestMethod: "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE";
+        /**
+         * @description What is loaded. `document` is for tabs, popups and frames; `ads` are requests to hosts on the block list of the
+         *     worker; `other` is everything else, for example scripts, `fetch` and WebSockets.
+         * @default document
+         * @enum {string}
+         */
+        RequestType: "document" | "image" | "media" | "font" | "ads" | "other";
+        /**
+         * @description A URL with its scheme. WebSockets have `ws:` or `wss:`.
+         * @example https://www.example.com/admin
+         */
+        RequestedUrl: string;
         /** @description A new password and the reset token. */
         ResetPasswordRequest: {
             password: components["schemas"]["NewPassword"];
@@ -9304,6 +9386,68 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    checkNetworkRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "profile": {
+                 *         "navigate": {
+                 *           "allow": [
+                 *             "*.example.com"
+                 *           ],
+                 *           "deny": [
+                 *             "https://www.example.com/admin*"
+                 *           ]
+                 *         }
+                 *       },
+                 *       "url": "https://www.example.com/admin"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CheckNetworkRulesRequest"];
+            };
+        };
+        responses: {
+            /** @description The decision. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "decision": "deny",
+                     *         "level": "profile",
+                     *         "rule": "navigate.deny: https://www.example.com/admin*"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NetworkDecisionResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];

@@ -1,6 +1,8 @@
 package netrules
 
 import (
+	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -49,11 +51,52 @@ func parseLocation(address string) location {
 		}
 		host, l.port = host[:i], uint16(port)
 	}
-	if !found || host == "" || strings.ContainsFunc(authority, func(r rune) bool { return r <= ' ' || r == '\\' || r == '%' }) {
+	if !found || host == "" || strings.Contains(host, "%") || strings.ContainsFunc(authority, func(r rune) bool { return r <= ' ' || r == '\\' }) {
 		return location{}
 	}
 	l.host = NormalizeHost(host)
 	return l
+}
+
+// destination returns the location that a request connects to, and whether it is that of a
+// WebSocket: http and https stand for ws and wss.
+func destination(address string) (l location, socket bool) {
+	l = parseLocation(address)
+	if l.scheme != "ws" && l.scheme != "wss" {
+		return l, false
+	}
+	return parseLocation("http" + address[len("ws"):]), true
+}
+
+var errURL = errors.New("must be a URL with its scheme, for example https://example.com/path")
+
+// Canonical returns a URL of a server as Chromium spells it, and others unchanged.
+func Canonical(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	l := parseLocation(text)
+	if !l.isWeb() && l.scheme != "ws" && l.scheme != "wss" && l.scheme != "" {
+		return text, nil
+	}
+	if u, err := url.Parse(text); err == nil { // it refuses a percent sign in the path, which Chromium does not
+		host, err := asciiHost(NormalizeHost(u.Hostname()))
+		if err != nil {
+			return "", errURL
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		if port := u.Port(); port != "" {
+			host += ":" + port
+		}
+		if u.Host = host; u.Path == "" {
+			u.Path = "/"
+		}
+		text = (&url.URL{}).ResolveReference(u).String() // without dot segments
+	}
+	if l, _ := destination(text); l.host == "" {
+		return "", errURL
+	}
+	return text, nil
 }
 
 // HostOf returns the normalized host of a URL of http or https; empty for others.

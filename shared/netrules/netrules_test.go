@@ -26,7 +26,7 @@ func TestNavigate_AppliesPatterns(t *testing.T) {
 		{"https://example.com", "https://example.com/a/b", "http://example.com/"},
 		{"https://example.com/", "https://example.com/a/b https://example.com", "http://example.com/"},
 		{"https://accounts.example.org/login*", "https://accounts.example.org/login https://accounts.example.org/login?next=/a https://accounts.example.org/login/two", "https://accounts.example.org/ https://accounts.example.org/admin?/login"},
-		{"https://example.com/a", "https://example.com/a https://example.com/a#part https://user:password@example.com/a", "https://example.com/a?q https://example.com/a/b https://example.com/"},
+		{"https://example.com/a", "https://example.com/a https://example.com/a#part https://user:password@example.com/a https://user:pass%40word@example.com/a", "https://example.com/a?q https://example.com/a/b https://example.com/ https://example.com%40evil.test/a https://example.com%20@evil.test/a"},
 		{"*", "https://anything.test/ http://10.0.0.1/", "data:text/html,x file:///etc/passwd chrome://version/ blob:https://example.com/1 javascript:alert(1) view-source:https://example.com/ filesystem:https://example.com/x about:version"},
 		{"https://example.com/100%*", "https://example.com/100% https://example.com/100%zz?q", "https://example.com/100"},
 		{"data:", "data:text/html,x", "https://example.com/ blob:https://example.com/1"},
@@ -68,7 +68,7 @@ func TestPolicy_LevelsNarrow(t *testing.T) {
 	launch := Level{"launch", &Rules{Navigate: &Filter{Allow: []string{"*", "www.example.com"}, Deny: []string{"admin.example.com"}}}}
 	p := newPolicy(t, organization, Level{"profile", nil}, launch)
 	for address, want := range map[string]Verdict{
-		"https://www.example.com/":   {},
+		"https://www.example.com/":   {Level: "organization", Rule: "navigate.allow: *.example.com"},
 		"https://evil.test/":         {Denied: true, Level: "organization", Rule: "navigate.allow"},
 		"https://admin.example.com/": {Denied: true, Level: "launch", Rule: "navigate.deny: admin.example.com"},
 	} {
@@ -140,8 +140,8 @@ func TestNavigate_Asks(t *testing.T) {
 	launch := Level{"launch", &Rules{Navigate: &Filter{Allow: []string{"*.test"}, Ask: []string{"https://pay.test/orders*", "other.example"}, Deny: []string{"admin.bank.test"}}}}
 	p := newPolicy(t, organization, launch)
 	for address, want := range map[string]Verdict{
-		"https://www.test/":           {},
-		"https://pay.test/":           {},
+		"https://www.test/":           {Level: "launch", Rule: "navigate.allow: *.test"},
+		"https://pay.test/":           {Level: "launch", Rule: "navigate.allow: *.test"},
 		"https://pay.test/orders/1":   {Denied: true, Ask: true, Level: "launch", Rule: "navigate.ask: https://pay.test/orders*"},
 		"https://other.example/":      {Denied: true, Ask: true, Level: "launch", Rule: "navigate.ask: other.example"},
 		"https://www.bank.test/":      {Denied: true, Ask: true, Level: "organization", Rule: "navigate.ask: *.bank.test"},

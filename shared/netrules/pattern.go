@@ -130,15 +130,20 @@ func parseHostPattern(text string) (pattern, error) {
 		p.network = addressPrefix(address)
 		return p, nil
 	}
-	ascii, err := idna.Lookup.ToASCII(host)
-	if strings.Contains(host, "_") {
-		ascii, err = host, nil // names of the DNS that are not names of hosts
-	}
+	ascii, err := asciiHost(host)
 	if err != nil || !hostName().MatchString(ascii) {
 		return pattern{}, errHostPattern
 	}
 	p.name = ascii
 	return p, nil
+}
+
+// asciiHost returns a normalized host with its international labels encoded.
+func asciiHost(host string) (string, error) {
+	if strings.ContainsAny(host, "_:") {
+		return host, nil // names of the DNS that are not names of hosts, and addresses
+	}
+	return idna.Lookup.ToASCII(host)
 }
 
 func addressPrefix(a netip.Addr) netip.Prefix {

@@ -16,11 +16,11 @@ type Level struct {
 type Verdict struct {
 	Denied bool
 	Ask    bool   // denied unless a person allows it
-	Level  string // the level whose rule denies
-	Rule   string // the rule, for example navigate.deny: *.example.com
+	Level  string // the level whose rule decides
+	Rule   string // the rule, for example navigate.deny: *.example.com; empty if no rule concerns the request
 }
 
-// String describes the rule that denies.
+// String describes the rule that decides.
 func (v Verdict) String() string { return "the rule " + v.Rule + " of the " + v.Level }
 
 // Policy has the rules of all levels: what one level denies, no other level can allow. It
@@ -95,8 +95,8 @@ func compile(field string, f *Filter, parse func(string) (pattern, error)) (*fil
 }
 
 // decide returns the verdict of the first level whose filter denies what matches describes,
-// or else of the first one that asks.
-func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) bool, open bool) (asks Verdict) {
+// or else of the first one that asks, or else of the first one with a pattern that allows.
+func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) bool, open bool) (decided Verdict) {
 	if p == nil {
 		return Verdict{}
 	}
@@ -111,11 +111,11 @@ func (p *Policy) decide(choose func(*compiled) *filter, matches func(*pattern) b
 		if v.Denied && !v.Ask {
 			return v
 		}
-		if v.Ask && !asks.Ask {
-			asks = v
+		if v.Ask && !decided.Ask || v.Rule != "" && decided.Rule == "" {
+			decided = v
 		}
 	}
-	return asks
+	return decided
 }
 
 // decide returns the verdict without its level.
@@ -130,8 +130,13 @@ func (f *filter) decide(matches func(*pattern) bool, open bool) Verdict {
 			return Verdict{Denied: true, Ask: true, Rule: f.field + ".ask: " + f.ask[i].text}
 		}
 	}
-	if f.everything && open || slices.ContainsFunc(f.allow, func(allow pattern) bool { return matches(&allow) }) {
+	if f.everything && open {
 		return Verdict{}
+	}
+	for i := range f.allow {
+		if matches(&f.allow[i]) {
+			return Verdict{Rule: f.field + ".allow: " + f.allow[i].text}
+		}
 	}
 	return Verdict{Denied: true, Rule: f.field + ".allow"}
 }

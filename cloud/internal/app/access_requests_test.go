@@ -70,6 +70,7 @@ var requests = []request{
 	{operation: "revokeApiKey", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/api-keys/{keyId}"},
 	{operation: "getOrganization"},
 	{operation: "updateOrganization", body: `{"name": "Difference Engines"}`},
+	{operation: "checkNetworkRules"},
 	{operation: "deleteOrganization", query: "confirmSlug=engines-{mark}"},
 	{operation: "listMembers"},
 	{operation: "updateMember", what: "a member, to admin", path: member, roles: []string{"owner"}},

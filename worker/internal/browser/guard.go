@@ -201,34 +201,27 @@ func (g *guard) policy() *netrules.Policy {
 // decide returns the verdict about a request.
 func (g *guard) decide(r pausedRequest) netrules.Verdict {
 	rules := g.policy()
-	var asks netrules.Verdict
-	if r.ResourceType == "Document" {
-		v := rules.Navigate(r.Request.URL)
-		if v.Denied && !v.Ask {
-			return v
-		}
-		asks = v
-	}
-	if v := rules.Request(r.Request.Method, strings.ToLower(r.ResourceType)); v.Denied {
+	v := rules.Intercept(netrules.Request{URL: r.Request.URL, Method: r.Request.Method, Type: strings.ToLower(r.ResourceType)})
+	if v.Denied && !v.Ask {
 		return v
 	}
 	if r.ResourceType != "Document" {
-		if v := g.decideAd(r); v.Denied {
-			return v
+		if ad := g.decideAd(r); ad.Denied {
+			return ad
 		}
 	}
 	if !rules.FiltersRequests() {
-		return asks
+		return v
 	}
 	now := time.Now()
 	for len(g.recent) > 0 && now.Sub(g.recent[0]) >= time.Minute {
 		g.recent = g.recent[1:]
 	}
-	if v := rules.Rate(len(g.recent)); v.Denied {
-		return v
+	if late := rules.Rate(len(g.recent)); late.Denied {
+		return late
 	}
 	g.recent = append(g.recent, now)
-	return asks
+	return v
 }
 
 // targetState is the part of Target.TargetInfo that the guard reads.

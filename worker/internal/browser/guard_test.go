@@ -28,8 +28,9 @@ type wall struct {
 
 	blockList *browser.BlockList // of the next start
 
-	mu   sync.Mutex
-	hits []string // hosts that were requested
+	mu       sync.Mutex
+	hits     []string // hosts that were requested
+	requests int      // other than for the first page and its icon
 }
 
 // allowedHosts is the pattern of the hosts that the rules allow.
@@ -108,6 +109,11 @@ func (w *wall) serve(answer http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.Host, ".allowed.localhost"+w.port) || strings.HasPrefix(r.Host, "denied.") {
 		w.mu.Lock()
 		w.hits = append(w.hits, r.Host)
+		w.mu.Unlock()
+	}
+	if r.URL.Path != "/" && r.URL.Path != "/favicon.ico" {
+		w.mu.Lock()
+		w.requests++
 		w.mu.Unlock()
 	}
 	destination := r.URL.Query().Get("to")

@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/tenancy/org"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/shared/pageapi"
 	"github.com/browser-svc/svc/shared/settings"
@@ -28,6 +29,7 @@ type organizations interface {
 	Get(ctx context.Context, userID, orgID uuid.UUID) (org.Organization, error)
 	Update(ctx context.Context, orgID, userID uuid.UUID, c org.Change) (org.Organization, error)
 	Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error
+	CheckNetwork(ctx context.Context, userID, orgID uuid.UUID, c org.NetworkCheck) (netrules.Verdict, error)
 }
 
 // activation sets the active organization of a session.
