@@ -32,6 +32,7 @@ func TestDashboard(t *testing.T) {
 		{"members", e.testMembers},
 		{"key_rotation", e.testKeyRotation},
 		{"secrets", e.testSecrets},
+		{"network_rules", e.testNetworkRules},
 		{"profiles", e.testProfiles},
 		{"profile_versions", e.testProfileVersions},
 		{"tenants", e.testTenants},
@@ -168,6 +169,15 @@ func (e dashboardTest) testSecrets(t *testing.T) {
 	wait := e.begin(t, e.base, "secrets", map[string]any{"user": a.credentials(), "password": "correct horse battery staple"})
 	var found []string
 	decode(t, wait.result(t), &found)
+	reportFindings(t, found)
+}
+
+// testNetworkRules edits and tests the rules of an organization and of a profile.
+func (e dashboardTest) testNetworkRules(t *testing.T) {
+	a := e.cloud.signUp(t)
+	profile := a.profile(t, cloudapi.CreateProfileRequest{Name: "Shop", BrowserVersion: e.worker.newestVersion(t)})
+	var found []string
+	decode(t, e.run(t, "network-rules", map[string]any{"user": a.credentials(), "profile": profile}), &found)
 	reportFindings(t, found)
 }
 

@@ -4,6 +4,7 @@ import { useSession } from "../session";
 import { ApiKeys } from "../parts/api-keys";
 import { BrowserBuilds } from "../parts/browser-builds";
 import { Members } from "../parts/members";
+import { OrganizationNetwork } from "../parts/organization-network";
 import { OrganizationSettings } from "../parts/organization-settings";
 import { Secrets } from "../parts/secrets";
 import { texts } from "../texts/settings";
@@ -15,6 +16,7 @@ const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
   secrets: Secrets,
   members: Members,
   organization: OrganizationSettings,
+  network: OrganizationNetwork,
   builds: BrowserBuilds,
 };
 

@@ -21,6 +21,7 @@ import {
   NetworkSection,
   NotesSection,
   PlaceSection,
+  RulesSection,
   sectionList,
 } from "./profile-sections";
 import { createBody, equal, patchBody, profileValues, rebased, type ProfileValues } from "./profile-values";
@@ -120,6 +121,7 @@ function Editor({ start, draftKey, latest, restart }: EditorProps) {
       <DeviceSection form={form} />
       <PlaceSection form={form} />
       <NetworkSection form={form} stored={base?.proxy ?? null} />
+      <RulesSection form={form} />
       <BrowserSection form={form} />
       <NotesSection form={form} tags={tags} />
       <SaveBar

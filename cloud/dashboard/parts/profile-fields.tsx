@@ -137,35 +137,41 @@ export function SizeField({ form, name }: { form: ProfileForm; name: "viewport" 
 }
 
 /** Checkboxes for a list of fixed values. */
-export function ChoicesField({
+export function ChoicesField<V extends Record<string, unknown>>({
   form,
   name,
+  label,
+  chosen,
   options,
   hint,
 }: {
-  form: ProfileForm;
-  name: "permissions" | "record";
-  options: readonly string[];
+  form: Form<V>;
+  name: string;
+  label: string;
+  chosen: readonly string[];
+  options: readonly (string | [value: string, label: string])[];
   hint: string;
 }) {
-  const chosen = form.values[name];
+  const choices = options.map((option) => (typeof option === "string" ? ([option, option] as const) : option));
   form.register(name);
   return (
-    <Group label={texts.fields[name] ?? name} hint={hint} error={form.errorOf(name)}>
+    <Group label={label} hint={hint} error={form.errorOf(name)}>
       <div class="choices">
-        {options.map((option) => (
-          <label key={option} class="check">
+        {choices.map(([value, text]) => (
+          <label key={value} class="check">
             <input
               type="checkbox"
-              checked={chosen.includes(option)}
+              checked={chosen.includes(value)}
               onChange={(event) =>
                 form.set(
                   name,
-                  options.filter((o) => (o === option ? event.currentTarget.checked : chosen.includes(o))),
+                  choices
+                    .map(([v]) => v)
+                    .filter((v) => (v === value ? event.currentTarget.checked : chosen.includes(v))),
                 )
               }
             />
-            <span>{option}</span>
+            <span>{text}</span>
           </label>
         ))}
       </div>

@@ -11,7 +11,11 @@ import {
 } from "../../../shared/web/forms/form";
 import { Button } from "../../../shared/web/ui";
 import { createProfile } from "../../../gen/web/cloud-rules";
+import { texts as networkTexts } from "../texts/network";
 import { texts } from "../texts/profiles";
+import { NetworkRulesFields } from "./network-rules";
+import { NetworkTester } from "./network-tester";
+import { networkRules } from "./network-values";
 import {
   ChoicesField,
   FlagField,
@@ -284,6 +288,17 @@ export function NetworkSection({ form, stored }: { form: ProfileForm; stored: Pr
   );
 }
 
+/** What the browser may open and connect to. */
+export function RulesSection({ form }: { form: ProfileForm }) {
+  return (
+    <Section id="rules">
+      <p class="faint">{networkTexts.profileIntro}</p>
+      <NetworkRulesFields form={form} />
+      <NetworkTester level="profile" rules={networkRules(form.values.network)} />
+    </Section>
+  );
+}
+
 /** How the browser starts. */
 export function BrowserSection({ form }: { form: ProfileForm }) {
   return (
@@ -293,12 +308,16 @@ export function BrowserSection({ form }: { form: ProfileForm }) {
       <ChoicesField
         form={form}
         name="permissions"
+        label={fields.permissions}
+        chosen={form.values.permissions}
         options={createProfile.properties.permissions.items.enum}
         hint={hints.permissions}
       />
       <ChoicesField
         form={form}
         name="record"
+        label={fields.record}
+        chosen={form.values.record}
         options={createProfile.properties.record.items.enum}
         hint={hints.record}
       />

@@ -1,5 +1,6 @@
 import { linesOf } from "../../../shared/web/forms/lines";
 import type { Schema } from "../api";
+import { networkRules, networkValues, type NetworkValues } from "./network-values";
 
 type Profile = Schema<"Profile">;
 type CreateBody = Schema<"CreateProfileRequest">;
@@ -52,6 +53,7 @@ export type ProfileValues = {
   /** PEM, one after the other. */
   caCertificates: string;
   clientCertificates: ClientCertificateValues[];
+  network: NetworkValues;
   persist: boolean;
   metadata: Record<string, string>;
 };
@@ -115,6 +117,7 @@ export function profileValues(from: Partial<Profile> & { browserVersion?: number
     maxDurationSeconds: from.maxDurationSeconds ?? undefined,
     caCertificates: (from.caCertificates ?? []).join("\n"),
     clientCertificates: from.clientCertificates ?? [],
+    network: networkValues(from.network),
     persist: from.persist ?? false,
     metadata: from.metadata ?? {},
   };
@@ -168,6 +171,7 @@ export function createBody(values: ProfileValues): CreateBody {
     startUrls: linesOf(values.startUrls),
     caCertificates: certificatesOf(values.caCertificates),
     clientCertificates: values.clientCertificates.map(({ subject: _, expiresAt: __, ...sent }) => withoutEmpties(sent)),
+    network: networkRules(values.network),
     persist: values.persist || undefined,
   }) as CreateBody;
 }

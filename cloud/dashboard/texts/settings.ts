@@ -12,6 +12,7 @@ export const texts = {
     secrets: "Secrets",
     members: "Members",
     organization: "Organization",
+    network: "Network rules",
     builds: "Browser builds",
   },
   cancel: "Cancel",

@@ -20,7 +20,9 @@ export default async ({ base, data, newUser, open, settled, signIn, screenshot }
     viewport: { width: 1200, height: 700 }, screen: { width: 1920, height: 1080 }, deviceScaleFactor: 2, isMobile: false,
     hasTouch: true, geolocation: { latitude: 52.5, longitude: 13.4, accuracy: 10 }, permissions: ['geolocation'],
     extraHTTPHeaders: { 'X-Test': 'yes' }, ignoreHTTPSErrors: true, proxy: { server: 'http://proxy.example.com:8080', username: 'ada' },
-    startUrls: ['https://example.com/'], idleTimeoutSeconds: 600, maxDurationSeconds: 0, persist: true, metadata: { team: 'checkout' },
+    startUrls: ['https://example.com/'], idleTimeoutSeconds: 600, maxDurationSeconds: 0, persist: true,
+    network: { navigate: { allow: ['*.example.com'], deny: ['https://www.example.com/admin*'] }, connect: { deny: ['10.0.0.0/8'] }, block: ['font'], maxBytes: 500000000 },
+    metadata: { team: 'checkout' },
   };
   const api = (method, path, body) => page.evaluate(async ([m, p, b]) => {
     const response = await fetch(p, { method: m, headers: b ? { 'Content-Type': 'application/json' } : {}, body: b && JSON.stringify(b) });
