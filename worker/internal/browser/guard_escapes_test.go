@@ -367,11 +367,14 @@ func TestGuard_RefusesCalls(t *testing.T) {
 	}
 }
 
-// shownEscapes show documents that no request precedes, in a way that the worker sees only afterwards.
-var shownEscapes = map[string]struct {
+// shownEscape shows a document whose URL starts with the address.
+type shownEscape struct {
 	address string
 	attempt escape
-}{
+}
+
+// shownEscapes show documents that no request precedes, in a way that the worker sees only afterwards.
+var shownEscapes = map[string]shownEscape{
 	"blob":           {"blob:", inPage(`open(URL.createObjectURL(new Blob(["x"], {type: "text/html"})))`)},
 	"typed-data":     {"data:text/html,x", openPastRelay},
 	"typed-chrome":   {"chrome://version/", openPastRelay},
@@ -390,7 +393,13 @@ func openPastRelay(t *testing.T, w *wall, address string) {
 
 func TestGuard_ReplacesShownDocuments(t *testing.T) {
 	w := newWall(t, &netrules.Rules{Navigate: &netrules.Filter{Allow: []string{allowedHosts}}}, nil)
-	for name, c := range shownEscapes {
+	w.tryShown(t, shownEscapes)
+}
+
+// tryShown tries escapes one after another, each of which shows a document.
+func (w *wall) tryShown(t *testing.T, escapes map[string]shownEscape) {
+	t.Helper()
+	for name, c := range escapes {
 		t.Run(name, func(t *testing.T) {
 			defer w.closePages(t)
 			before := strings.Count(w.log.String(), "page denied by rule")
