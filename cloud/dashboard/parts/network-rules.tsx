@@ -49,18 +49,16 @@ function NavigationFields<V extends WithNetwork>({ form }: Props<V>) {
         empty={t.everything}
       />
       {only && (
-        <div class="columns">
-          {only === "list" && (
-            <TextArea
-              form={form}
-              name="network.navigate.allow"
-              label={t.allow}
-              hint={`${texts.pattern} ${t.allowHint}`}
-            />
-          )}
-          <TextArea form={form} name="network.navigate.ask" label={t.ask} hint={t.askHint} />
-          <TextArea form={form} name="network.navigate.deny" label={t.deny} hint={t.denyHint} />
-        </div>
+        <>
+          <p class="faint small">
+            {texts.pattern} {t.patternMore}
+          </p>
+          <div class="columns">
+            {only === "list" && <TextArea form={form} name="network.navigate.allow" label={t.allow} />}
+            <TextArea form={form} name="network.navigate.ask" label={t.ask} hint={t.askHint} />
+            <TextArea form={form} name="network.navigate.deny" label={t.deny} hint={t.denyHint} />
+          </div>
+        </>
       )}
     </Part>
   );
@@ -78,10 +76,9 @@ function ConnectionFields<V extends WithNetwork>({ form }: Props<V>) {
         options={t.choices}
         empty={t.everything}
       />
+      <p class="faint small">{texts.pattern}</p>
       <div class="columns">
-        {form.values.network.connect.only && (
-          <TextArea form={form} name="network.connect.allow" label={t.allow} hint={texts.pattern} />
-        )}
+        {form.values.network.connect.only && <TextArea form={form} name="network.connect.allow" label={t.allow} />}
         <TextArea form={form} name="network.connect.deny" label={t.deny} hint={t.denyHint} />
       </div>
     </Part>

@@ -33,7 +33,7 @@ export function NetworkTester({
   const requestOf = (values: { url: string; type: string; method: string }) =>
     ({ ...values, url: urlOf(values.url), [level]: rules ?? null }) as Request;
   const form = useForm({
-    rule,
+    rule: { ...rule, required: ["url", "type", "method"] },
     initial: { url: "", type: "document", method: "GET" },
     warns: false,
     body: (values) => ({ ...values, url: urlOf(values.url) }),

@@ -20,7 +20,7 @@ export const texts = {
     ] as [string, string][],
     everything: "All, without restriction",
     allow: "Allowed pages",
-    allowHint: "Also a URL, in whose path * stands for any characters, or a scheme (data:).",
+    patternMore: "Also a URL, in whose path * stands for any characters, or a scheme (data:).",
     ask: "Pages that need a person",
     askHint: "They wait until a person allows them in the live view.",
     deny: "Denied pages",

@@ -81,10 +81,10 @@ var reportedEscapes = map[string]escape{
 
 // loadingDocuments are shown before they are replaced, and load a denied URL.
 func loadingDocuments(denied string) map[string]shownEscape {
-	at := "denied = " + quoted(denied) + "; "
+	assignment := "denied = " + quoted(denied) + "; "
 	return map[string]shownEscape{
-		"blob-popup":    {"blob:", inPage(at + `open(` + blobOf(embedded) + `)`)},
-		"blob-location": {"blob:", inPage(at + `location = ` + blobOf(scripted))},
+		"blob-popup":    {"blob:", inPage(assignment + `open(` + blobOf(embedded) + `)`)},
+		"blob-location": {"blob:", inPage(assignment + `location = ` + blobOf(scripted))},
 		"typed-data": {"data:", func(t *testing.T, w *wall, _ string) {
 			openPastRelay(t, w, "data:text/html,"+url.PathEscape(`<img src="`+denied+`">`))
 		}},

@@ -29,7 +29,7 @@ func TestRules_LaunchNarrowsProfile(t *testing.T) {
 	_, err := r.Launch(t.Context(), request)
 	assertKind(t, err, fault.Internal)
 	for address, want := range map[string]netrules.Verdict{
-		"https://www.example.com/": {},
+		"https://www.example.com/": {Level: "profile", Rule: "navigate.allow: *.example.com"},
 		"https://evil.test/":       {Denied: true, Level: "profile", Rule: "navigate.allow"},
 		"file:///etc/passwd":       {Denied: true, Level: "profile", Rule: "navigate.allow"},
 		"data:text/html,x":         {Denied: true, Level: "profile", Rule: "navigate.allow"},
@@ -54,7 +54,7 @@ func TestRules_LaunchNarrowsOrganization(t *testing.T) {
 		_, err := r.Launch(t.Context(), request)
 		assertKind(t, err, fault.Internal)
 		for address, want := range map[string]netrules.Verdict{
-			"https://example.com/": {}, "https://evil.test/": denied, "https://other.test/": {Denied: true, Level: "launch", Rule: "navigate.allow"},
+			"https://example.com/": {Level: name, Rule: "navigate.allow: *"}, "https://evil.test/": denied, "https://other.test/": {Denied: true, Level: "launch", Rule: "navigate.allow"},
 		} {
 			if v := launcher.spec.Rules.Navigate(address); v != want {
 				t.Errorf("%s: %s: %+v, want %+v", name, address, v, want)
