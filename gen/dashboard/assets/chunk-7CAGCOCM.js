@@ -1,2 +1,0 @@
-var n=t=>t.split(`
-`).map(i=>i.trim()).filter(Boolean);export{n as a};
