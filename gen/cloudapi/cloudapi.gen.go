@@ -1649,7 +1649,7 @@ type CheckNetworkRulesRequest struct {
 	// worker; `other` is everything else, for example scripts, `fetch` and WebSockets.
 	Type *RequestType `json:"type,omitempty"`
 
-	// Url A URL with its scheme. WebSockets have `ws:` or `wss:`.
+	// Url A URL with its scheme, spelled as a browser does. WebSockets have `ws:` or `wss:`.
 	//
 	// Example: https://www.example.com/admin
 	Url RequestedUrl `json:"url"`
@@ -4059,7 +4059,7 @@ type RequestMethod string
 // worker; `other` is everything else, for example scripts, `fetch` and WebSockets.
 type RequestType string
 
-// RequestedUrl A URL with its scheme. WebSockets have `ws:` or `wss:`.
+// RequestedUrl A URL with its scheme, spelled as a browser does. WebSockets have `ws:` or `wss:`.
 //
 // Example: https://www.example.com/admin
 type RequestedUrl = string

@@ -4510,7 +4510,7 @@ export interface components {
          */
         RequestType: "document" | "image" | "media" | "font" | "ads" | "other";
         /**
-         * @description A URL with its scheme. WebSockets have `ws:` or `wss:`.
+         * @description A URL with its scheme, spelled as a browser does. WebSockets have `ws:` or `wss:`.
          * @example https://www.example.com/admin
          */
         RequestedUrl: string;

@@ -77,7 +77,12 @@ func Canonical(text string) (string, error) {
 	if !l.isWeb() && l.scheme != "ws" && l.scheme != "wss" && l.scheme != "" {
 		return text, nil
 	}
-	if u, err := url.Parse(text); err == nil { // it refuses a percent sign in the path, which Chromium does not
+	text = withPlainPath(text)
+	u, err := url.Parse(text)
+	if err != nil && strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errURL
+	}
+	if err == nil { // url.Parse refuses a percent sign in the path, which Chromium does not
 		host, err := asciiHost(NormalizeHost(u.Hostname()))
 		if err != nil {
 			return "", errURL
@@ -97,6 +102,22 @@ func Canonical(text string) (string, error) {
 		return "", errURL
 	}
 	return text, nil
+}
+
+// withPlainPath returns a URL with slashes in place of backslashes, and decodes the segments
+// of its path that only have dots.
+func withPlainPath(address string) string {
+	end := len(address)
+	if i := strings.IndexAny(address, "?#"); i >= 0 {
+		end = i
+	}
+	segments := strings.Split(strings.ReplaceAll(address[:end], `\`, "/"), "/")
+	for i, segment := range segments {
+		if plain := strings.ReplaceAll(strings.ToLower(segment), "%2e", "."); plain == "." || plain == ".." {
+			segments[i] = plain
+		}
+	}
+	return strings.Join(segments, "/") + address[end:]
 }
 
 // HostOf returns the normalized host of a URL of http or https; empty for others.

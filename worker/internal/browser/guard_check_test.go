@@ -20,6 +20,8 @@ var checkedRequests = []netrules.Request{
 	{URL: "http://denied.allowed.localhostPORT/document", Method: "GET", Type: netrules.Document},
 	{URL: "http://www.allowed.localhostPORT/private/page", Method: "GET", Type: netrules.Document},
 	{URL: "http://www.allowed.localhostPORT/public/../private/dots", Method: "GET", Type: netrules.Document},
+	{URL: "http://www.allowed.localhostPORT/public/%2e%2E/private/escaped", Method: "GET", Type: netrules.Document},
+	{URL: `http://www.allowed.localhostPORT/public\..\private\backslashes`, Method: "GET", Type: netrules.Document},
 	{URL: "http://www.allowed.localhostPORT/public?/private/query", Method: "GET", Type: netrules.Document},
 	{URL: "http://www.allowed.localhostPORT/f%C3%BCr/für", Method: "GET", Type: netrules.Document},
 	{URL: "http://tracker.allowed.localhostPORT/document", Method: "GET", Type: netrules.Document},
