@@ -217,7 +217,7 @@ func (s pythonSDK) runExamples(t *testing.T) {
 	input := map[string]any{
 		"readme": readme, "worker": "http://" + host, "key": env.worker.key, "site": site.URL, "directory": t.TempDir(), "version": env.worker.newestVersion(t),
 		"environment": map[string]string{
-			"SVC_WORKER": "http://" + host, "SVC_API_KEY": env.worker.key, "SVC_CLOUD_URL": c.url, "SVC_TOKEN": a.token, "SVC_KEY": a.key,
+			"SVC_WORKER": "http://" + host, "SVC_API_KEY": env.worker.key, "SVC_CLOUD_URL": c.url, "SVC_TOKEN": a.token, "SVC_ORGANIZATION_KEY": a.key,
 		},
 	}
 	var got examples

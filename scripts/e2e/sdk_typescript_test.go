@@ -36,7 +36,7 @@ func TestSDK_TypeScriptFromAnotherNamespace(t *testing.T) {
 	line := newCuttableLine(t, w.address)
 	site := serveShop(t, line.cut)
 	p := newTypeScriptProject(t)
-	p.environment = map[string]string{"SVC_WORKER": "http://" + host, "SVC_KEY": w.key, "SVC_TOKEN": a.token}
+	p.environment = map[string]string{"SVC_WORKER": "http://" + host, "SVC_API_KEY": w.key, "SVC_TOKEN": a.token}
 	p.names = strings.NewReplacer("https://worker.example", "http://"+host, "https://shop.example", site)
 	p.outside = namespace{buildGoClient(t), host, forwardSocket(t, line.Addr().String())}
 	p.writePrograms(t)
@@ -78,7 +78,7 @@ func TestSDK_TypeScriptLosesNoMessageAcrossCuts(t *testing.T) {
 func (b *edgeTest) testTypeScriptSDK(t *testing.T) {
 	p := newTypeScriptProject(t)
 	p.write(t, "edge.js", `import { Svc } from "@browser-svc/sdk";
-const [edge, key, profile] = [process.env.EDGE, process.env.SVC_KEY, process.env.PROFILE];
+const [edge, key, profile] = [process.env.EDGE, process.env.SVC_API_KEY, process.env.PROFILE];
 const svc = new Svc({ worker: edge, key });
 const sessions = [await svc.launch({ profile, name: "sdk" }), await svc.launch({ profile, name: "sdk" })];
 for (const session of sessions) {
@@ -90,7 +90,7 @@ for await (const session of workers.sessions.list({ name: "sdk", status: "runnin
 for (const session of sessions) console.log((await session.refresh()).status);
 `)
 	input := map[string]any{"project": p.dir, "name": "edge", "environment": map[string]string{
-		"EDGE": b.url, "SVC_KEY": b.worker.key, "PROFILE": b.request.ProfileId.String(),
+		"EDGE": b.url, "SVC_API_KEY": b.worker.key, "PROFILE": b.request.ProfileId.String(),
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
@@ -195,8 +195,8 @@ func (p sdkProject) runPlaywrightTest(t *testing.T) {
 		}
 	}
 	cli := filepath.Join(p.modules, "@playwright", "test", "cli.js")
-	script := `cd "$1" && export SVC_WORKER="$2" SVC_KEY="$3" && node "$4" test --workers=1 --reporter=json "spec\.ts$" || true`
-	if err := p.outside.run(t, nil, &report, "sh", "-c", script, "sh", p.dir, p.environment["SVC_WORKER"], p.environment["SVC_KEY"], cli); err != nil {
+	script := `cd "$1" && export SVC_WORKER="$2" SVC_API_KEY="$3" && node "$4" test --workers=1 --reporter=json "spec\.ts$" || true`
+	if err := p.outside.run(t, nil, &report, "sh", "-c", script, "sh", p.dir, p.environment["SVC_WORKER"], p.environment["SVC_API_KEY"], cli); err != nil {
 		t.Fatal(err)
 	}
 	if len(report.Suites) != 2 {

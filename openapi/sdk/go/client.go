@@ -6,12 +6,14 @@ package svc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +27,8 @@ import (
 
 // Options describe a worker.
 type Options struct {
-	Worker     string       // its URL, such as https://worker.example
-	Key        string       // the worker key
+	Worker     string       // its URL, such as https://worker.example; by default SVC_WORKER
+	Key        string       // the worker key; by default SVC_API_KEY
 	HTTPClient *http.Client // nil: a client without a limit of time; the context of each call limits it
 }
 
@@ -35,7 +37,7 @@ type Client struct{ api api }
 
 // New returns a client. It sends no request.
 func New(options Options) (*Client, error) {
-	a, err := newAPI(options.Worker, "X-API-Key", options.Key, options.HTTPClient)
+	a, err := newAPI(cmp.Or(options.Worker, os.Getenv("SVC_WORKER")), "X-API-Key", cmp.Or(options.Key, os.Getenv("SVC_API_KEY")), options.HTTPClient)
 	return &Client{a}, err
 }
 

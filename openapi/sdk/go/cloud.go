@@ -1,9 +1,11 @@
 package svc
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
 )
@@ -13,8 +15,8 @@ type Profile = cloudapi.Profile
 
 // CloudOptions describe a cloud.
 type CloudOptions struct {
-	URL        string
-	Token      string       // an access token (POST /v1/auth/tokens)
+	URL        string       // by default SVC_CLOUD_URL
+	Token      string       // an access token (POST /v1/auth/tokens); by default SVC_TOKEN
 	HTTPClient *http.Client // as in Options
 }
 
@@ -23,7 +25,7 @@ type Cloud struct{ api api }
 
 // NewCloud returns a client. It sends no request.
 func NewCloud(options CloudOptions) (*Cloud, error) {
-	a, err := newAPI(options.URL, "Authorization", "Bearer "+options.Token, options.HTTPClient)
+	a, err := newAPI(cmp.Or(options.URL, os.Getenv("SVC_CLOUD_URL")), "Authorization", "Bearer "+cmp.Or(options.Token, os.Getenv("SVC_TOKEN")), options.HTTPClient)
 	return &Cloud{a}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
@@ -16,7 +15,7 @@ import (
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	worker, err := svc.New(svc.Options{Worker: os.Getenv("SVC_WORKER"), Key: os.Getenv("SVC_API_KEY")})
+	worker, err := svc.New(svc.Options{}) // SVC_WORKER and SVC_API_KEY
 	if err != nil {
 		log.Fatal(err)
 	}

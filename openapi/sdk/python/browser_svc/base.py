@@ -26,6 +26,16 @@ def worker_and_key(worker: str | None, key: str | None) -> tuple[str, dict[str, 
     return worker, {"X-API-Key": key}
 
 
+def cloud_and_credential(cloud: str | None, key: str | None, token: str | None) -> tuple[str, dict[str, str]]:
+    """Returns the URL of a cloud, and the headers of requests."""
+    cloud = cloud or os.environ.get("SVC_CLOUD_URL")
+    if key is None and token is None:
+        token = os.environ.get("SVC_TOKEN")
+    if not cloud or (key is None) == (token is None):
+        raise SvcError("Supply cloud and exactly one of key or token, or set SVC_CLOUD_URL and SVC_TOKEN.")
+    return cloud, {"X-API-Key": key} if key is not None else {"Authorization": f"Bearer {token}"}
+
+
 class BaseSession:
     def __init__(self, base: str, headers: dict[str, str], info: SessionInfo, driver: dict[str, Any] | None = None) -> None:
         self.info = info

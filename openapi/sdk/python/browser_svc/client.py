@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import httpx
 
 from . import operations
-from .base import BaseSession, worker_and_key
+from .base import BaseSession, cloud_and_credential, worker_and_key
 from .core import Answer, Call, Operation, Pause, fields, pages, result, send
 from .errors import NotFoundError, SvcError, UnavailableError
 from .http import BLOCK, BaseHttp, answer_of, failure, part
@@ -131,9 +131,13 @@ class Svc(_Client):
     ) -> Session:
         """Launches a browser, of a profile or of a spec.
 
+        `profile` is an id, or a name for which the cloud SVC_CLOUD_URL is asked with the access token SVC_TOKEN.
         `browser` are the settings of the launch, such as `headless=False` or `record=["video"]`. `wait_seconds` is how long the launch
         waits in line. With `webdriver`, the browser has a chromedriver for Session.selenium.
         """
+        if profile is not None and not operations.is_id(profile):
+            with SvcCloud() as cloud:
+                profile = (cloud.profiles.find(profile)).id
         body = operations.launch_body(profile, spec, proxy, wait_seconds, browser)
         if webdriver:
             return Session(self, *self.run(operations.launch_webdriver(self._http.base, body)))
@@ -246,12 +250,13 @@ class Recording:
 
 
 class SvcCloud(_Client):
-    """A cloud. `key` is an organization key, for `license`; `token` is an access token, for everything."""
+    """A cloud, by default SVC_CLOUD_URL. `key` is an organization key, for `license`; `token` is an access token, for everything else.
 
-    def __init__(self, cloud: str, *, key: str | None = None, token: str | None = None) -> None:
-        if (key is None) == (token is None):
-            raise SvcError("Supply exactly one of key or token.")
-        super().__init__(cloud, {"X-API-Key": key} if key is not None else {"Authorization": f"Bearer {token}"})
+    Without both, the token is that of SVC_TOKEN.
+    """
+
+    def __init__(self, cloud: str | None = None, *, key: str | None = None, token: str | None = None) -> None:
+        super().__init__(*cloud_and_credential(cloud, key, token))
         self.profiles, self.license = Profiles(self), License(self)
 
     def machines(self) -> list[Machine]:
@@ -278,6 +283,13 @@ class Profiles:
 
     def list(self, **filters: Any) -> list[Profile]:
         return self._cloud.run(operations.list_profiles(filters))
+
+    def find(self, name: str) -> Profile:
+        """The profile with this name. Names need not be unique: the newest counts."""
+        for profile in self.list(search=name, sort_by="createdAt", sort_order="desc"):
+            if profile.name == name:
+                return profile
+        raise NotFoundError(f"There is no profile with the name {name}.")
 
     def get(self, profile: str) -> Profile:
         return self._cloud.run(operations.profile("GET", f"/{profile}"))

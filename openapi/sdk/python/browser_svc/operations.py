@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
+from uuid import UUID
 
 from .core import Call, Operation, Pause, fields, pages, send
 from .errors import ConflictError, SvcError
@@ -19,6 +20,13 @@ RECORDING_SECONDS = 60.0
 MAX_FAILURES = 5  # connections in a row for logs
 
 Path = str | os.PathLike[str]
+
+
+def is_id(profile: str) -> bool:
+    try:
+        return str(UUID(profile)) == profile.lower()
+    except ValueError:
+        return False
 
 
 def launch_body(

@@ -8,8 +8,8 @@ export { expect } from "@playwright/test";
 
 /** Options of `use` in the configuration of Playwright Test. */
 export interface SvcTestOptions {
-  /** The workers and their key; by default from SVC_WORKER (addresses, separated by commas) and SVC_KEY. */
-  svc: Partial<SvcOptions>;
+  /** The workers and their key; by default those of SVC_WORKER and SVC_API_KEY. */
+  svc: SvcOptions;
   /** The launch of the browsers. `headless` of `use` applies unless it is set here. */
   svcLaunch: LaunchOptions;
 }
@@ -25,8 +25,7 @@ export const test = base.extend<{ svcReport: void }, SvcTestOptions & SvcTestFix
   svcLaunch: [{}, { option: true, scope: "worker" }],
   svcSession: [
     async ({ svc, svcLaunch, headless }, use, info) => {
-      const worker = svc.worker ?? (process.env["SVC_WORKER"] ?? "").split(",").filter(Boolean);
-      const client = new Svc({ ...svc, worker, key: svc.key ?? process.env["SVC_KEY"] ?? "" });
+      const client = new Svc(svc);
       const name = `Playwright Test, process ${info.workerIndex}`;
       const session = await client.launch({
         headless: headless ?? true,

@@ -1,16 +1,19 @@
-import type { SvcCloud } from "./cloud.js";
+import { SvcCloud } from "./cloud.js";
 import { LimitReached, NotFound, SvcError, Unavailable } from "./errors.js";
 import { Http, isTransient, pause, wasNotSent, type CallOptions, type ClientOptions } from "./http.js";
 import { Session } from "./session.js";
 import type { BrowserSettings, LaunchSpec, Proxy, SessionFilter, SessionInfo } from "./types.js";
 
 export interface SvcOptions extends ClientOptions {
-  /** The address of a worker or of a load balancer in front of workers, or the addresses of several workers. */
-  worker: string | readonly string[];
-  /** The key of the workers: `API_KEY`, or `SVC_KEY` if that is not set. */
-  key: string;
-  /** Finds profiles by name. Without it, `profile` is an id. */
-  cloud?: SvcCloud;
+  /**
+   * The address of a worker or of a load balancer in front of workers, or the addresses of several workers; by default
+   * SVC_WORKER, addresses separated by commas.
+   */
+  worker?: string | readonly string[] | undefined;
+  /** The key of the workers (`API_KEY` of a worker); by default SVC_API_KEY. */
+  key?: string | undefined;
+  /** Finds profiles by name; by default the cloud SVC_CLOUD_URL with the access token SVC_TOKEN. */
+  cloud?: SvcCloud | undefined;
 }
 
 /** A launch: a profile or a spec, and the settings of this browser. */
@@ -36,11 +39,15 @@ export class Svc {
   readonly #cloud: SvcCloud | undefined;
   #next = 0; // the worker of the next launch
 
-  constructor(options: SvcOptions) {
-    const addresses = typeof options.worker === "string" ? [options.worker] : options.worker;
-    this.#workers = addresses.map((address) => new Http(address, { "X-API-Key": options.key }, options));
-    if (this.#workers.length === 0) throw new TypeError("worker is empty: name the address of at least one worker.");
-    this.#cloud = options.cloud;
+  constructor(options: SvcOptions = {}) {
+    const { SVC_WORKER, SVC_API_KEY, SVC_CLOUD_URL: cloud, SVC_TOKEN: token } = process.env;
+    const worker = options.worker ?? (SVC_WORKER ?? "").split(",").filter(Boolean);
+    const addresses = typeof worker === "string" ? [worker] : worker;
+    const key = options.key ?? SVC_API_KEY;
+    if (addresses.length === 0 || !key)
+      throw new TypeError("Give Svc worker and key, or set SVC_WORKER and SVC_API_KEY.");
+    this.#workers = addresses.map((address) => new Http(address, { "X-API-Key": key }, options));
+    this.#cloud = options.cloud ?? (cloud && token ? new SvcCloud({ cloud, token }) : undefined);
     this.sessions = new Sessions(this.#workers);
   }
 
@@ -86,7 +93,9 @@ export class Svc {
   async #profileId(profile: string, signal: AbortSignal | undefined): Promise<string> {
     if (uuid.test(profile)) return profile;
     if (this.#cloud) return (await this.#cloud.profiles.find(profile, { signal })).id;
-    throw new TypeError(`profile is not an id: ${profile}. Give Svc a cloud to launch profiles by name.`);
+    throw new TypeError(
+      `profile is not an id: ${profile}. Give Svc a cloud, or set SVC_CLOUD_URL and SVC_TOKEN, to launch profiles by name.`,
+    );
   }
 }
 

@@ -5,7 +5,7 @@ import { InvalidRequest, NotFound, Svc, SvcError, Unauthorized, Unavailable } fr
 
 const worker = "https://worker.example";
 const site = "https://shop.example";
-const key = process.env["SVC_KEY"]!;
+const key = process.env["SVC_API_KEY"]!;
 const svc = new Svc({ worker: ["http://127.0.0.1:38923", worker], key });
 
 const failure = async (call: Promise<unknown>): Promise<SvcError> => {

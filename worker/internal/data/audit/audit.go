@@ -4,7 +4,7 @@
 // A log is a file of JSON lines. Each line ends with a hash of its other bytes, which
 // include the hash of the line before. The last line has a seal instead: a MAC with a key
 // that is derived from the organization key of the session. A log without a seal proves
-// nothing: a worker that was killed, and whoever removes lines from the end, leave one. The
+// nothing: a worker that was killed leaves one, and so does the removal of lines at the end. The
 // worker never seals a log of an earlier run, which it cannot know to be unchanged.
 //
 // Callers never wait for the disk. A Log owns a goroutine that writes, and one for each
