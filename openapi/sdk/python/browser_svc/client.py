@@ -14,7 +14,7 @@ import httpx
 from . import operations
 from .base import BaseSession, cloud_and_credential, worker_and_key
 from .core import Answer, Call, Operation, Pause, fields, pages, result, send
-from .errors import NotFoundError, SvcError, UnavailableError
+from .errors import NotFoundError, UnavailableError
 from .http import BLOCK, BaseHttp, answer_of, failure, part
 from .models import FileInfo, Handover, LicenseState, LogEntry, Machine, Profile, SessionInfo
 from .operations import Path
