@@ -10,7 +10,7 @@ import { useSession } from "../session";
 import { texts } from "../texts/connect";
 import "./connect.css";
 
-/** Guides a user from a key to the first heartbeat of a worker. */
+/** Guides a user from a key to the first heartbeat of a worker, and to a program that launches a browser. */
 export default function Page() {
   const organizationId = useSession().organization.id;
   // The full key of a new key is only here: not in the address, the cache or the storage of the browser.
@@ -38,7 +38,12 @@ export default function Page() {
           <div class="stack connect">
             <ConnectKey chosen={key} placeholder={found.keyPlaceholder} onChoose={setKey} />
             <ConnectRun guide={found} created={key?.created} />
-            <ConnectWait key={key?.apiKey.id} keyId={key?.apiKey.id} cloudUrl={found.cloudUrl} />
+            <ConnectWait
+              key={key?.apiKey.id}
+              keyId={key?.apiKey.id}
+              organizationKey={key?.created?.key ?? found.keyPlaceholder}
+              cloudUrl={found.cloudUrl}
+            />
           </div>
         )}
       </Loaded>

@@ -5,10 +5,20 @@ import { liveInterval, poll } from "../../../shared/web/api/query";
 import { ButtonLink, ErrorNotice, Notice, machineName } from "../../../shared/web/ui";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/connect";
+import { ConnectUse } from "./connect-use";
 import "./lists.css";
 
 /** The third step: waits for the first heartbeat of a new worker. */
-export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cloudUrl: string }) {
+export function ConnectWait({
+  keyId,
+  organizationKey,
+  cloudUrl,
+}: {
+  keyId: string | undefined;
+  /** The full key, or what stands for it. */
+  organizationKey: string;
+  cloudUrl: string;
+}) {
   const machines = useQuery({
     queryKey: ["machines", { keyId, connect: true }],
     refetchInterval: poll(liveInterval),
@@ -30,36 +40,40 @@ export function ConnectWait({ keyId, cloudUrl }: { keyId: string | undefined; cl
   const before = useBaseline(online);
   const fresh = online?.filter((m) => !before.has(m.machineId)) ?? [];
   const old = online?.filter((m) => before.has(m.machineId)) ?? [];
+  const worker = (fresh[0] ?? old[0])?.publicUrl;
   return (
-    <section class="panel stack" aria-labelledby="connect-wait">
-      <h2 id="connect-wait">{texts.waitStep}</h2>
-      {machines.error && <ErrorNotice error={machines.error} onRetry={() => void machines.refetch()} />}
-      <div class="stack" role="status">
-        {fresh.map((m) => (
-          <Connected key={m.machineId} machine={m} />
-        ))}
-        {fresh.length === 0 && <Waiting old={old} />}
-      </div>
-      {fresh.length > 0 ? (
-        <div class="row">
-          <ButtonLink to="/profiles" kind="primary" icon="play">
-            {texts.launch}
-          </ButtonLink>
-          <ButtonLink to="/machines" icon="server">
-            {texts.machines}
-          </ButtonLink>
+    <>
+      <section class="panel stack" aria-labelledby="connect-wait">
+        <h2 id="connect-wait">{texts.waitStep}</h2>
+        {machines.error && <ErrorNotice error={machines.error} onRetry={() => void machines.refetch()} />}
+        <div class="stack" role="status">
+          {fresh.map((m) => (
+            <Connected key={m.machineId} machine={m} />
+          ))}
+          {fresh.length === 0 && <Waiting old={old} />}
         </div>
-      ) : (
-        <details>
-          <summary>{texts.trouble}</summary>
-          <ul class="plain-list">
-            {texts.troubles(cloudUrl).map((text) => (
-              <li key={text}>{text}</li>
-            ))}
-          </ul>
-        </details>
-      )}
-    </section>
+        {fresh.length > 0 ? (
+          <div class="row">
+            <ButtonLink to="/profiles" kind="primary" icon="play">
+              {texts.launch}
+            </ButtonLink>
+            <ButtonLink to="/machines" icon="server">
+              {texts.machines}
+            </ButtonLink>
+          </div>
+        ) : (
+          <details>
+            <summary>{texts.trouble}</summary>
+            <ul class="plain-list">
+              {texts.troubles(cloudUrl).map((text) => (
+                <li key={text}>{text}</li>
+              ))}
+            </ul>
+          </details>
+        )}
+      </section>
+      <ConnectUse worker={worker ?? "http://localhost:3000"} workerKey={organizationKey} />
+    </>
   );
 }
 

@@ -26,6 +26,12 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await screenshot(page, 'connect-waiting');
   await fetch(data.hook, { method: 'POST', body: key });
   await page.getByText('is connected').waitFor({ timeout: 60_000 });
+  const environment = await page.getByRole('region', { name: 'Environment' }).innerText();
+  const [, worker, workerKey] = /^export SVC_WORKER=(\S+) SVC_API_KEY=(\S+)$/.exec(environment.trim());
+  if (workerKey !== key) throw new Error('the environment does not have the key');
+  if (!(await fetch(new URL('health', worker + '/'))).ok) throw new Error(`${worker} is not the worker`);
+  for (const client of ['TypeScript', 'Python', 'Go', 'curl', 'Command line']) await page.getByRole('tab', { name: client }).click();
+  await page.getByRole('region', { name: 'program' }).getByText('svc run').waitFor();
   await screenshot(page, 'connect-connected');
 
   // The steps that are done are collapsed. Without a mail server, no step asks for a verified address.
