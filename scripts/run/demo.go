@@ -227,7 +227,7 @@ Worker      %s  (console: /, documentation: /docs)
 Keys        %s
 Browser     Chromium %d, session %s
 
-  . %[3]s && svc run -- sh -c 'echo Connect to $BROWSER_WS'
+  . '%[3]s' && svc run -- sh -c 'echo Connect to $BROWSER_WS'
 
 Ready after %.1[6]f seconds. Ctrl-C stops all programs. The data stays in %[7]s.
 `, dashboard, workerURL(), environmentFile(), s.BrowserVersion, s.Id, took.Seconds(), dataDir())

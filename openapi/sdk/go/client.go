@@ -159,17 +159,19 @@ func (a api) call(ctx context.Context, method, path string, body, data any) erro
 
 // The limits of repetitions.
 const (
-	attempts   = 3
-	pause      = 200 * time.Millisecond
-	longestAsk = 10 * time.Second // of Retry-After
+	attempts     = 3
+	pause        = 200 * time.Millisecond
+	longestPause = 10 * time.Second // of Retry-After
 )
 
-// send returns an answer with a status below 300, whose body the caller closes. Requests without an effect that repeating
+// send returns an answer with a status below 300, whose body the caller closes. Body returns the content for each attempt; nil
+// if there is none left. Requests without an effect that repeating
 // could double are repeated after a lost connection and after answers that ask for it.
 func (a api) send(ctx context.Context, method, path string, header http.Header, body func() io.Reader) (*http.Response, error) {
 	header.Set(a.header, a.value)
+	content := body()
 	for attempt := 1; ; attempt++ {
-		request, err := http.NewRequestWithContext(ctx, method, a.base+path, body())
+		request, err := http.NewRequestWithContext(ctx, method, a.base+path, content)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +186,10 @@ func (a api) send(ctx context.Context, method, path string, header http.Header, 
 			refused = readError(answer)
 			err, wait = refused, max(wait, refused.RetryAfter)
 		}
-		if attempt == attempts || ctx.Err() != nil || !repeatable(method, refused) || wait > longestAsk {
+		if attempt == attempts || ctx.Err() != nil || !repeatable(method, refused) || wait > longestPause {
+			return nil, err
+		}
+		if content = body(); content == nil {
 			return nil, err
 		}
 		select {

@@ -81,6 +81,46 @@ func TestClient_RespectsRetryAfter(t *testing.T) {
 	}
 }
 
+func TestSession_DoesNotRepeatUpload(t *testing.T) {
+	uploads := 0
+	client, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			uploads++
+			refuse(w, http.StatusTooManyRequests, "RATE_LIMIT_EXCEEDED")
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"success":true,"data":{"id":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"}}`)
+	})
+	session, err := client.Session(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Upload(t.Context(), "a.txt", strings.NewReader("content")); err == nil || uploads != 1 {
+		t.Errorf("sent %d times: %v", uploads, err)
+	}
+}
+
+func TestSession_CancelsHandoverAfterError(t *testing.T) {
+	var canceled atomic.Bool
+	client, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			canceled.Store(true)
+		case strings.HasSuffix(r.URL.Path, "/handover") && r.Method == http.MethodGet:
+			refuse(w, http.StatusInternalServerError, "INTERNAL_ERROR")
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"success":true,"data":{"id":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05"}}`)
+	})
+	session, err := client.Session(t.Context(), "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.WaitForHuman(t.Context(), "Solve it.", time.Minute, nil); err == nil || !canceled.Load() {
+		t.Errorf("canceled: %t, %v", canceled.Load(), err)
+	}
+}
+
 func TestClient_DoesNotSendKeyToAnotherHost(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("got %s with %v", r.URL, r.Header) }))
 	defer other.Close()

@@ -2,6 +2,7 @@ package svc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,14 +95,14 @@ func (s *Session) WaitForHuman(ctx context.Context, reason string, timeout time.
 		var handover Handover
 		path := s.browser("/handover?waitSeconds=" + strconv.Itoa(int(handoverWait/time.Second)))
 		err := s.api.call(ctx, http.MethodGet, path, nil, &handover)
-		if ctx.Err() != nil {
+		if err != nil {
 			cancel, stop := context.WithTimeout(context.WithoutCancel(ctx), handoverWait)
 			defer stop()
 			_ = s.api.call(cancel, http.MethodDelete, s.browser("/handover"), nil, nil) // otherwise it ends at its timeout
-			return handover, ctx.Err()
+			return handover, cmp.Or(ctx.Err(), err)
 		}
-		if err != nil || handover.Status != workerapi.HandoverStatusOpen {
-			return handover, err
+		if handover.Status != workerapi.HandoverStatusOpen {
+			return handover, nil
 		}
 	}
 }
@@ -140,7 +141,7 @@ func (s *Session) followLogs(ctx context.Context, yield func(LogEntry, error) bo
 	for lines := bufio.NewReader(answer.Body); ; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return fmt.Errorf("the log stream broke off: %w", err)
+			return fmt.Errorf("the stream of the log was interrupted: %w", err)
 		}
 		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ": ")
 		switch {
@@ -162,6 +163,15 @@ func (s *Session) followLogs(ctx context.Context, yield func(LogEntry, error) bo
 
 func noBody() io.Reader { return http.NoBody }
 
+// once returns the content of a request that cannot be repeated.
+func once(content io.Reader) func() io.Reader {
+	return func() io.Reader {
+		body := content
+		content = nil
+		return body
+	}
+}
+
 // Files lists the downloads of the browser and the uploads for it, the newest first.
 func (s *Session) Files(ctx context.Context) ([]File, error) {
 	return list[File](ctx, s.api, "/sessions/"+s.ID+"/files", url.Values{})
@@ -180,7 +190,7 @@ func (s *Session) OpenFile(ctx context.Context, id string) (io.ReadCloser, error
 func (s *Session) Upload(ctx context.Context, name string, content io.Reader) (File, error) {
 	var stored workerapi.LaunchFileResponse
 	answer, err := s.api.send(ctx, http.MethodPut, s.browser("/files/"+url.PathEscape(name)),
-		http.Header{"Content-Type": {"application/octet-stream"}}, func() io.Reader { return content })
+		http.Header{"Content-Type": {"application/octet-stream"}}, once(content))
 	if err != nil {
 		return stored.Data, err
 	}

@@ -73,6 +73,17 @@ func (c config) write() (string, error) {
 
 // settings returns what flags, the environment and svc login say, in this order.
 func (a *app) settings() (config, error) {
+	if a.current != nil {
+		return *a.current, nil
+	}
+	c, err := a.readSettings()
+	if err == nil {
+		a.current = &c
+	}
+	return c, err
+}
+
+func (a *app) readSettings() (config, error) {
 	stored, err := readConfig()
 	if err != nil {
 		return stored, err

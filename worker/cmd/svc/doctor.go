@@ -161,7 +161,7 @@ func unreachable(address *url.URL, err error) finding {
 	case errors.As(err, &invalid):
 		f.Advice = "The certificate is not valid now: renew it, or correct the clock of this machine."
 	case errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		f.Advice = "The server speaks no TLS on this port: use http://" + address.Host + "."
+		f.Advice = "The server does not use TLS on this port: use http://" + address.Host + "."
 	case strings.Contains(err.Error(), "connection refused"):
 		f.Advice = "No program listens on " + address.Host + ": start the worker, or correct the port."
 	case errors.Is(err, context.DeadlineExceeded):

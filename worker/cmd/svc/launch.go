@@ -199,7 +199,10 @@ func (a *app) run(flags *launchFlags, command []string) (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 		defer cancel()
 		if _, failure := session.End(ctx); failure != nil {
-			err = errors.Join(err, fmt.Errorf("the session %s may still run, because it could not be ended: %w", session.ID, failure))
+			_, _ = fmt.Fprintf(a.errs, "svc: the session %s may still run, because it could not be ended: %s\n", session.ID, printable(failure.Error()))
+			if err == nil {
+				err = &endError{exitCode(failure)}
+			}
 		}
 	}()
 	if len(command) > 0 {
@@ -228,10 +231,13 @@ func awaitEnd(session *svc.Session, signals <-chan os.Signal) error {
 			return nil
 		case <-ticks.C:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), pollInterval) // a signal waits no longer
 		info, err := session.Read(ctx)
 		cancel()
-		if err == nil && info.EndReason != nil {
+		switch {
+		case err != nil && exitCode(err) == exitNotFound:
+			return err
+		case err == nil && info.EndReason != nil:
 			return fmt.Errorf("the session has ended: %s", *info.EndReason)
 		}
 	}

@@ -38,14 +38,14 @@ const about = `svc launches browsers on a worker, runs programs with them and mo
 The worker and its key come from --worker and --key-file, from SVC_WORKER and SVC_API_KEY, or from svc login.
 Commands about profiles also need the cloud: --cloud and --token-file, or SVC_CLOUD_URL and SVC_TOKEN.
 
-A SESSION is the id of a session, the start or the end of the id, or the name of the session.
+A SESSION is the name of a session, its id, or at least four characters of the start or the end of the id.
 
 Exit codes:
   0  success
   1  failure
   2  wrong usage
   3  the session, file, profile or browser version does not exist
-  4  a limit refuses the launch: the license, the worker is full, or too many requests
+  4  a limit refuses it: the license, the profiles of the plan, a full worker, or too many requests
   5  the key or the token is missing, wrong or not allowed to do this
   6  the worker or the cloud cannot be reached, or does not accept launches
 svc run exits with the code of its command, 128 and the number of the signal if a signal has ended it, and otherwise with
@@ -55,7 +55,8 @@ these codes.`
 type app struct {
 	input     *os.File
 	out, errs io.Writer
-	given     config // from flags
+	given     config  // from flags
+	current   *config // the settings, once they were read: a key can come from a pipe
 	keyFile   string
 	tokenFile string
 	json      bool
@@ -186,7 +187,12 @@ func exitCode(err error) int {
 
 func refusalCode(e *svc.Error) int {
 	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusFailedDependency:
+	case http.StatusForbidden:
+		if len(e.Details) > 0 && e.Details[0].Constraint != nil {
+			return exitLimit // such as the number of profiles
+		}
+		return exitUnauthorized
+	case http.StatusUnauthorized, http.StatusFailedDependency:
 		return exitUnauthorized
 	case http.StatusPaymentRequired, http.StatusTooManyRequests:
 		return exitLimit

@@ -52,7 +52,7 @@ func formatTable(rows [][]string, width int) string {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = printable(cell)
+			cells[i] = strings.ReplaceAll(printable(cell), "\n", " ")
 		}
 		_, _ = fmt.Fprintln(columns, strings.Join(cells, "\t"))
 	}
@@ -71,11 +71,11 @@ func formatTable(rows [][]string, width int) string {
 // printable replaces control characters: names and messages come from pages, and could change what the terminal shows.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' || r == '\u202e' {
+		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
 			return '\uFFFD'
 		}
 		return r
-	}, strings.ReplaceAll(text, "\t", " "))
+	}, strings.NewReplacer("\t", " ", "\r\n", "\n").Replace(text))
 }
 
 // age is a time in the past or future, such as 5m.

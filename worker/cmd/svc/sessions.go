@@ -30,22 +30,14 @@ func (a *app) findSession(ctx context.Context, given string) (*svc.Session, erro
 	return match(sessions, given)
 }
 
-// match prefers running sessions: names are used again.
+// shortestPart is how much of an id is needed, so that an empty or truncated variable of a script means no session.
+const shortestPart = 4
+
+// match prefers names to parts of ids, and running sessions: names are used again.
 func match(sessions []*svc.Session, given string) (*svc.Session, error) {
-	var running, ended []*svc.Session
-	for _, s := range sessions {
-		named := s.Info.Name != nil && *s.Info.Name == given
-		switch {
-		case !named && !strings.HasPrefix(s.ID, given) && !strings.HasSuffix(s.ID, given):
-		case s.Info.Status == sharedapi.SessionStatusRunning:
-			running = append(running, s)
-		default:
-			ended = append(ended, s)
-		}
-	}
-	found := running
-	if len(found) == 0 {
-		found = ended
+	found := preferRunning(sessions, func(s *svc.Session) bool { return given != "" && s.Info.Name != nil && *s.Info.Name == given })
+	if len(found) == 0 && len(given) >= shortestPart {
+		found = preferRunning(sessions, func(s *svc.Session) bool { return strings.HasPrefix(s.ID, given) || strings.HasSuffix(s.ID, given) })
 	}
 	switch len(found) {
 	case 0:
@@ -54,6 +46,24 @@ func match(sessions []*svc.Session, given string) (*svc.Session, error) {
 		return found[0], nil
 	}
 	return nil, &codeError{exitUsage, fmt.Errorf("%q fits %d sessions, such as %s and %s: give more of the id", given, len(found), found[0].ID, found[1].ID)}
+}
+
+// preferRunning returns the running sessions that match, or else the ended ones.
+func preferRunning(sessions []*svc.Session, matches func(*svc.Session) bool) []*svc.Session {
+	var running, ended []*svc.Session
+	for _, s := range sessions {
+		switch {
+		case !matches(s):
+		case s.Info.Status == sharedapi.SessionStatusRunning:
+			running = append(running, s)
+		default:
+			ended = append(ended, s)
+		}
+	}
+	if len(running) > 0 {
+		return running
+	}
+	return ended
 }
 
 // completeSession completes ids of running sessions.
@@ -231,7 +241,8 @@ func (a *app) printEntry(entry svc.LogEntry) error {
 		}
 		place += ")"
 	}
-	_, err := fmt.Fprintln(a.out, printable(fmt.Sprintf("%s %-7s %s%s", entry.At.Local().Format("15:04:05.000"), entry.Level, entry.Text, place)))
+	line := printable(fmt.Sprintf("%s %-7s %s%s", entry.At.Local().Format("15:04:05.000"), entry.Level, entry.Text, place))
+	_, err := fmt.Fprintln(a.out, strings.ReplaceAll(line, "\n", "\n  ")) // no line of a page looks like an entry
 	return err
 }
 

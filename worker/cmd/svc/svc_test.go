@@ -52,6 +52,8 @@ func TestExecute_ExitCodesOfAnswers(t *testing.T) {
 		{400, "RESOURCE_NOT_FOUND", "", exitNotFound},
 		{401, "AUTHENTICATION_ERROR", "", exitUnauthorized},
 		{402, "AUTHORIZATION_ERROR", "", exitLimit},
+		{403, "AUTHORIZATION_ERROR", "", exitUnauthorized},
+		{403, "AUTHORIZATION_ERROR", `,"details":[{"field":"name","code":"CUSTOM","message":"profile_limit","constraint":{"limit":3}}]`, exitLimit},
 		{404, "RESOURCE_NOT_FOUND", "", exitNotFound},
 		{409, "RESOURCE_CONFLICT", "", exitFailure},
 		{424, "AUTHENTICATION_ERROR", "", exitUnauthorized},
@@ -132,7 +134,7 @@ func TestSettings_StoredKeyStaysWithItsServer(t *testing.T) {
 }
 
 func TestFormatTable_CutsLinesAndReplacesControls(t *testing.T) {
-	got := formatTable([][]string{{"ID", "NAME"}, {"1", "a\x1b[31mb\tc"}, {"2", "Übermäßig lang"}}, 12)
+	got := formatTable([][]string{{"ID", "NAME"}, {"1", "a\x1b[31mb\tc\n2"}, {"2", "Übermäßig lang"}}, 12)
 	if want := "ID  NAME\n1   a\uFFFD[31mb…\n2   Übermäß…\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -168,22 +170,55 @@ func TestMatch_FindsSessions(t *testing.T) {
 		return &svc.Session{ID: id, Info: svc.SessionInfo{Id: uuid.New(), Name: &name, Status: status}}
 	}
 	sessions := []*svc.Session{
-		session("aaa1", "job", sharedapi.SessionStatusKilled), session("aaa2", "job", sharedapi.SessionStatusRunning), session("aab3", "other", sharedapi.SessionStatusKilled),
+		session("aaaaa001", "job", sharedapi.SessionStatusKilled), session("aaaaa002", "job", sharedapi.SessionStatusRunning),
+		session("bbbbb003", "other", sharedapi.SessionStatusKilled), session("ccccc004", "a002", sharedapi.SessionStatusRunning),
 	}
-	for given, want := range map[string]string{"job": "aaa2", "aaa": "aaa2", "1": "aaa1", "other": "aab3"} {
+	for given, want := range map[string]string{"job": "aaaaa002", "aaaaa": "aaaaa002", "a001": "aaaaa001", "other": "bbbbb003", "a002": "ccccc004"} {
 		if found, err := match(sessions, given); err != nil || found.ID != want {
 			t.Errorf("%s: found %+v, %v", given, found, err)
 		}
 	}
-	if _, err := match(sessions, "none"); exitCode(err) != exitNotFound {
-		t.Errorf("got %v", err)
+	for _, given := range []string{"none", "", "3", "bbb"} {
+		if found, err := match(sessions, given); exitCode(err) != exitNotFound {
+			t.Errorf("%q: found %+v, %v", given, found, err)
+		}
 	}
-	if _, err := match(sessions[:1], "aaa"); err != nil {
+	if _, err := match(sessions[:1], "aaaaa"); err != nil {
 		t.Error(err)
 	}
 	sessions[0].Info.Status = sharedapi.SessionStatusRunning
-	if _, err := match(sessions, "aaa"); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "fits 2 sessions") {
+	if _, err := match(sessions, "aaaaa"); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "fits 2 sessions") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The command fails, and the browser cannot be ended: both are said.
+func TestRun_SaysThatBrowserMayStillRun(t *testing.T) {
+	isolate(t)
+	id := uuid.NewString()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = fmt.Fprint(w, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"Because."}}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"success":true,"data":{"id":%q,"webSocketDebuggerUrl":"ws://worker/browsers/x"}}`, id)
+	}))
+	defer server.Close()
+	t.Setenv("SVC_WORKER", server.URL)
+	key, pipe, err := os.Pipe() // is read once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer key.Close()
+	if _, err := fmt.Fprintln(pipe, "wrk_key"); err != nil {
+		t.Fatal(err)
+	}
+	_ = pipe.Close()
+	var errs bytes.Buffer
+	code := execute([]string{"run", "--key-file", "-", "--", "sh", "-c", "exit 7"}, key, &bytes.Buffer{}, &errs)
+	if code != 7 || !strings.Contains(errs.String(), "the session "+id+" may still run, because it could not be ended: Because.") {
+		t.Errorf("exit code %d, %s", code, errs.String())
 	}
 }
 
@@ -257,7 +292,7 @@ func TestDoctor_SaysWhatIsWrong(t *testing.T) {
 	for address, want := range map[string]string{
 		page.URL:   "is not a worker",
 		secure.URL: "Install the certificate of the authority",
-		strings.Replace(page.URL, "http:", "https:", 1): "speaks no TLS",
+		strings.Replace(page.URL, "http:", "https:", 1): "does not use TLS",
 		closed.URL:               "No program listens",
 		"http://worker.invalid/": "cannot be resolved",
 	} {

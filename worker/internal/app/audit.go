@@ -83,11 +83,12 @@ func (w *worker) logActions(launchID uuid.UUID, b access.Browser) {
 			return err
 		}
 		ready()
+		changed := map[string]bool{} // tabs with events that may be later than the list
 		for queued := len(changes.Events()); queued > 0; queued-- {
-			updateTabs(tabs, <-changes.Events())
+			changed[updateTabs(tabs, <-changes.Events())] = true
 		}
 		for _, tab := range listed.TargetInfos {
-			if tab.isTab() && !tabs.Knows(tab.TargetID) { // otherwise its events are later
+			if tab.isTab() && !changed[tab.TargetID] {
 				tabs.Seen(tab.TargetID, tab.URL)
 			}
 		}

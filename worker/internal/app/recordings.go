@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -165,8 +166,8 @@ type tabInfo struct{ TargetID, Type, URL, Subtype string }
 
 func (i tabInfo) isTab() bool { return i.Type == "page" && i.Subtype == "" }
 
-// updateTabs applies a change.
-func updateTabs(tabs *recording.Tabs, e cdp.Event) {
+// updateTabs applies a change and returns the id of its tab.
+func updateTabs(tabs *recording.Tabs, e cdp.Event) (id string) {
 	var p struct {
 		TargetID   string
 		TargetInfo tabInfo
@@ -178,4 +179,5 @@ func updateTabs(tabs *recording.Tabs, e cdp.Event) {
 	case p.TargetInfo.isTab():
 		tabs.Seen(p.TargetInfo.TargetID, p.TargetInfo.URL)
 	}
+	return cmp.Or(p.TargetID, p.TargetInfo.TargetID)
 }

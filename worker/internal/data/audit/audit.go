@@ -87,7 +87,7 @@ type Secret struct {
 	Origin   string    `json:"origin"`
 }
 
-// Handover is the begin of a handover to a person, with Until, or its end, with Outcome.
+// Handover is the start of a handover to a person, with Until, or its end, with Outcome.
 type Handover struct {
 	Until   time.Time `json:"until,omitzero"`
 	Outcome string    `json:"outcome,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -115,7 +116,7 @@ func (r *Report) check(number int64, line []byte, previous string) (sum string, 
 		return "", &LineError{number, "is not an entry"}
 	}
 	if field == sealField && !hmac.Equal([]byte(r.key.mac(text)), []byte(sum)) {
-		return "", &LineError{number, "has a seal that does not match: the log was written anew, or the key is wrong"}
+		return "", &LineError{number, "has a seal that does not match: the log was written again, or the key is wrong"}
 	}
 	if number == 1 {
 		r.First = e.At
@@ -167,18 +168,21 @@ func cutSum(line []byte) (text []byte, field, sum string, ok bool) {
 	return nil, "", "", false
 }
 
+// escape returns a text of a log, which may be forged, without control characters.
+func escape(text string) string { return strings.Trim(strconv.QuoteToASCII(text), `"`) }
+
 // Write writes the report for people.
 func (r Report) Write(out io.Writer) error {
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
-		kinds = append(kinds, fmt.Sprintf("%d %s", r.Kinds[kind], kind))
+		kinds = append(kinds, fmt.Sprintf("%d %s", r.Kinds[kind], escape(string(kind))))
 	}
 	sealed := "no"
 	if r.Sealed {
 		sealed = string(r.State)
 	}
 	_, err := fmt.Fprintf(out, "session  %s\nlaunch   %s\nprofile  %s\nmachine  %s\nentries  %d (%s)\nfirst    %s\nlast     %s\nlost     %d\nsealed   %s\n",
-		r.Start.SessionID, r.Start.LaunchID, r.Start.ProfileID, r.Start.MachineID, r.Entries, strings.Join(kinds, ", "),
+		r.Start.SessionID, r.Start.LaunchID, r.Start.ProfileID, escape(r.Start.MachineID), r.Entries, strings.Join(kinds, ", "),
 		r.First.Format(time.RFC3339Nano), r.Last.Format(time.RFC3339Nano), r.Lost, sealed)
 	return err
 }

@@ -101,7 +101,7 @@ func TestVerify_RefusesLogWithoutSeal(t *testing.T) {
 	}
 }
 
-// TestVerify_RefusesRewrittenLog writes a log anew with all hashes, but without the key.
+// TestVerify_RefusesRewrittenLog writes a log again with all hashes, but without the key.
 func TestVerify_RefusesRewrittenLog(t *testing.T) {
 	s, _ := newStore(t)
 	start := audit.Start{SessionID: uuid.New()}
@@ -127,5 +127,13 @@ func TestVerify_RefusesMisplacedKinds(t *testing.T) {
 	lines[1] = strings.Replace(lines[1], `"kind":"navigation"`, `"kind":"start"`, 1)
 	if _, err := verify(t, audit.Rewrite(t, lines, newKey(t, organizationKey))); err == nil || !strings.Contains(err.Error(), "line 2 is in the wrong place") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestReport_EscapesControlCharacters(t *testing.T) {
+	report := audit.Report{Start: audit.Start{MachineID: "a\x1b[31m"}, Kinds: map[audit.Kind]int64{"b\x1b": 1}}
+	var out strings.Builder
+	if err := report.Write(&out); err != nil || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), `a\x1b[31m`) {
+		t.Errorf("wrote %q, %v", out.String(), err)
 	}
 }

@@ -23,12 +23,6 @@ func (t *Tabs) Seen(id, address string) {
 	}
 }
 
-// Knows reports whether a tab is open.
-func (t *Tabs) Knows(id string) bool {
-	_, open := t.addresses[id]
-	return open
-}
-
 // Closed records that a tab was closed.
 func (t *Tabs) Closed(id string) {
 	if _, open := t.addresses[id]; open {

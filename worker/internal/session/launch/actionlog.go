@@ -28,7 +28,7 @@ func (s *Service) openActionLog(run *running, opened session.Session) (err error
 	return nil
 }
 
-// logHandover logs the begin of a handover; logOutcome its end. They log neither its reason
+// logHandover logs the start of a handover; logOutcome its end. They log neither its reason
 // nor its note, which a person has typed.
 func (s *Service) logHandover(run *running, h handover.Handover) {
 	run.actions.Add(h.Since, audit.Handover{Until: h.Until.UTC()})
