@@ -42,6 +42,8 @@ func TestCanonical_SpellsLikeChromium(t *testing.T) {
 		"https://user:password@_dmarc.example":   "https://user:password@_dmarc.example/",
 		" wss://[::1]:3000/x ":                   "wss://[::1]:3000/x",
 		"https://example.com/100%":               "https://example.com/100%",
+		"https://example.com/a|b":                "https://example.com/a|b",
+		"https://example.com/a%7Cb":              "https://example.com/a%7Cb",
 		"data:text/html,x":                       "data:text/html,x",
 		"about:blank":                            "about:blank",
 		"http://0xa010203/":                      "http://0xa010203/",

@@ -96,7 +96,11 @@ func Canonical(text string) (string, error) {
 		if u.Host = host; u.Path == "" {
 			u.Path = "/"
 		}
-		text = (&url.URL{}).ResolveReference(u).String() // without dot segments
+		resolved := (&url.URL{}).ResolveReference(u).String() // without dot segments
+		if strings.Contains(text, "|") {
+			resolved = strings.ReplaceAll(resolved, "%7C", "|") // which Chromium does not encode
+		}
+		text = resolved
 	}
 	if l, _ := destination(text); l.host == "" {
 		return "", errURL
