@@ -61,15 +61,16 @@ class Http(BaseHttp):
         with self._client.stream(**self.request(call), content=content) as response:
             if call.save is None or response.status_code >= 300:
                 return answer_of(response, response.read())
+            incomplete = part(call.save)
             try:
-                file = open(part(call.save), "wb")
+                file = open(incomplete, "xb")
                 with file:
                     for block in response.iter_bytes(BLOCK):
                         file.write(block)
-                os.replace(part(call.save), call.save)
+                os.replace(incomplete, call.save)
             finally:
                 with suppress(FileNotFoundError):
-                    os.unlink(part(call.save))
+                    os.unlink(incomplete)
             return answer_of(response)
 
     def lines(self, call: Call) -> Iterator[str]:
@@ -113,7 +114,7 @@ class _Client:
 
 
 class Svc(_Client):
-    """A worker, by default that of SVC_WORKER. `key` is the worker key (API_KEY of the worker), by default SVC_API_KEY."""
+    """A worker or load balancer, by default that of SVC_WORKER. `key` is the worker key (API_KEY of the worker), by default SVC_API_KEY."""
 
     def __init__(self, worker: str | None = None, key: str | None = None) -> None:
         super().__init__(*worker_and_key(worker, key))
@@ -133,7 +134,7 @@ class Svc(_Client):
 
         `profile` is an id, or a name for which the cloud SVC_CLOUD_URL is asked with the access token SVC_TOKEN.
         `browser` are the settings of the launch, such as `headless=False` or `record=["video"]`. `wait_seconds` is how long the launch
-        waits in line. With `webdriver`, the browser has a chromedriver for Session.selenium.
+        waits for a free slot. With `webdriver`, the browser has a chromedriver for Session.selenium.
         """
         if profile is not None and not operations.is_id(profile):
             with SvcCloud() as cloud:
@@ -220,6 +221,8 @@ class Session(BaseSession):
                 for line in self._svc._http.lines(stream.call()):
                     if new := stream.entry(line):
                         yield new
+                if not stream.ended:
+                    raise UnavailableError("The service ended the stream of the logs before the session ended.")
             except NotFoundError:  # the session has ended
                 return
             except UnavailableError as error:
@@ -263,7 +266,7 @@ class SvcCloud(_Client):
         return [Machine.read(item) for item in self.run(pages("/v1/machines", {}))]
 
     def usage(self, **query: Any) -> dict[str, Any]:
-        """Slots in use over time; `query` is that of the API, such as `step="day"`."""
+        """Slots in use over time; `query` is that of the API, such as `step="1d"` (`1m` to `1d`)."""
         usage: dict[str, Any] = self.request("GET", "/v1/license/usage", query=fields(query))
         return usage
 

@@ -6,8 +6,10 @@ An operation is a generator: it yields calls and pauses, which `AsyncHttp` or `H
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
+import time
 import uuid
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -54,8 +56,12 @@ class Pause:
 Operation: TypeAlias = Generator[Call | Pause, Answer, T]
 
 
-def send(call: Call, retries: int = 4) -> Operation[Any]:
-    """Sends a call, repeats it where that is safe, and returns `data` of the answer."""
+def send(call: Call, retries: int = 4, launch: dict[str, Any] | None = None) -> Operation[Any]:
+    """Sends a call, repeats it where that is safe, and returns `data` of the answer.
+
+    `launch` is the part of the body with `waitSeconds`, which is the time for all attempts together.
+    """
+    wait, began = (launch or {}).get("waitSeconds", 0), time.monotonic()
     if call.method == "POST" and call.safe:
         call.headers["Idempotency-Key"] = str(uuid.uuid4())
     call.safe = call.safe or call.method in ("GET", "DELETE")
@@ -64,6 +70,10 @@ def send(call: Call, retries: int = 4) -> Operation[Any]:
         pause = _pause(call, answer, attempt)
         if pause is None or attempt == retries:
             break
+        if launch and wait:
+            launch["waitSeconds"] = math.ceil(began + wait - time.monotonic() - pause)
+            if launch["waitSeconds"] <= 0:
+                break
         yield Pause(pause)
     return result(call, answer)
 
@@ -110,9 +120,15 @@ def _error(answer: Answer, content: Any) -> SvcError:
         data = value.get("data") or {}
         error = {"code": data.get("code", ""), "message": value.get("message"), "details": data.get("details")}
     code = error.get("code") or ("RESOURCE_NOT_FOUND" if answer.status == 404 else "")
-    kind = LimitError if answer.status == 402 else BY_CODE.get(code, UnavailableError if answer.status in (502, 503, 504) else SvcError)
+    kind = BY_CODE.get(code, UnavailableError if answer.status in (502, 503, 504) else SvcError)
+    limits = ["limit" in (detail.get("constraint") or {}) for detail in error.get("details") or []]
+    if answer.status == 402 or (answer.status == 403 and any(limits)):
+        kind = LimitError
+    message = error.get("message") or answer.content[:200].decode(errors="replace") or f"The service answered {answer.status}."
+    if answer.status < 400 and (location := answer.headers.get("location")):
+        message = f"The service redirects to {location}, which is not followed: supply the address to which it redirects."
     return kind(
-        error.get("message") or answer.content[:200].decode(errors="replace") or f"The service answered {answer.status}.",
+        message,
         code=code,
         status=answer.status,
         details=[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from typing import Any
 
 import httpx
@@ -39,5 +40,5 @@ def answer_of(response: httpx.Response, content: bytes = b"") -> Answer:
 
 
 def part(path: str | os.PathLike[str]) -> str:
-    """The name of a file until it is complete."""
-    return f"{os.fspath(path)}.part"
+    """A name in the same directory, for a file until it is complete."""
+    return os.path.join(os.path.dirname(path), f".{secrets.token_hex(8)}.part")

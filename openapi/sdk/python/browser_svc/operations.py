@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 from uuid import UUID
@@ -44,18 +45,26 @@ def launch_body(
 
 def launch(body: dict[str, Any]) -> Operation[SessionInfo]:
     timeout = START_SECONDS + body.get("waitSeconds", 0)
-    return SessionInfo.read((yield from send(Call("POST", "/sessions/profile", body=body, timeout=timeout))))
+    return SessionInfo.read((yield from send(Call("POST", "/sessions/profile", body=body, timeout=timeout), launch=body)))
 
 
 def launch_webdriver(base: str, body: dict[str, Any]) -> Operation[tuple[SessionInfo, dict[str, Any]]]:
     """Launches a browser with a chromedriver, and returns the answer of WebDriver too."""
     body = {"waitSeconds": 0, **body}
     options = {"capabilities": {"alwaysMatch": {"browserName": "chrome", "svc:options": body}}}
-    answer = yield from send(Call("POST", "/wd/hub/session", body=options, timeout=START_SECONDS + body["waitSeconds"]))
+    timeout = START_SECONDS + body["waitSeconds"]
+    answer = yield from send(Call("POST", "/wd/hub/session", body=options, timeout=timeout), launch=body)
     driver = answer["value"]
     svc = driver["capabilities"]["svc:session"]
-    info = yield from get(_root_of_url(base, svc["webSocketDebuggerUrl"]), svc["sessionId"])
-    return info, driver
+    worker = _root_of_url(base, svc["webSocketDebuggerUrl"])
+    try:
+        return (yield from get(worker, svc["sessionId"])), driver
+    except GeneratorExit:
+        raise
+    except BaseException:  # the program could not end the browser
+        with suppress(SvcError):
+            yield from send(Call("DELETE", f"{worker}/wd/hub/session/{driver['sessionId']}", timeout=END_SECONDS), retries=1)
+        raise
 
 
 def root(base: str, info: SessionInfo) -> str:

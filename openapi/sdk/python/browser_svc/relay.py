@@ -1,7 +1,7 @@
 """A WebSocket on this machine for CDP clients, in front of a resumable connection to a browser.
 
 A broken connection is resumed, so that no message is lost or repeated (`connectBrowser` in the document of the worker). Files pass
-too: what the client uploads by path is sent to the worker first, and a download is on this machine when the client learns of its end.
+too: what the client uploads by path is sent to the worker first, and a download is on this machine when the client is told of its end.
 """
 
 from __future__ import annotations
@@ -32,8 +32,17 @@ SILENT_SECONDS = 15.0  # a connection that does not answer for longer hangs
 ACK_MESSAGES, ACK_BYTES = 256, 1 << 20
 START_SECONDS = 10.0
 OWN = b'{"method":"Svc.'  # messages of the worker itself, which are not counted
+MAX_REASON = 120  # characters of the reason of a close frame, which has 123 bytes
 PROGRESS = b'{"method":"Browser.downloadProgress"'
 HEAD = 120  # bytes of a message in which its method is
+MAX_MESSAGE = 32_000_000  # bytes of a message that the worker accepts
+
+
+class Connect(connect):
+    """Follows no redirect: the key in the headers is for this worker."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
 
 
 class Relay:
@@ -95,6 +104,7 @@ class Link:
         self.acknowledged = 0  # messages that the worker has; `pending` are the later ones
         self.pending: deque[bytes] = deque()
         self.more = asyncio.Event()
+        self.sockets = 0  # that the worker has accepted
         self.directory = ""  # where the client expects downloads
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -114,6 +124,9 @@ class Link:
             while True:
                 message = await self.client.recv(decode=False)
                 head = message[:HEAD]
+                if len(message) > MAX_MESSAGE:
+                    await self._refuse(json.loads(message), "The message is larger than 32 MB. Send large files with session.upload().")
+                    continue
                 if b'"DOM.setFileInputFiles"' in head:
                     if (changed := await self._send_files(message)) is None:
                         continue
@@ -129,10 +142,13 @@ class Link:
         try:
             call["params"]["files"] = [await self._send_file(path) for path in call["params"].get("files", [])]
         except (SvcError, OSError) as error:
-            answer = {"id": call["id"], "error": {"code": -32000, "message": f"The file was not sent to the browser: {error}"}}
-            await self.client.send(json.dumps(answer | ({"sessionId": call["sessionId"]} if "sessionId" in call else {})))
+            await self._refuse(call, f"The file was not sent to the browser: {error}")
             return None
         return json.dumps(call).encode()
+
+    async def _refuse(self, call: dict[str, Any], message: str) -> None:
+        answer = {"id": call["id"], "error": {"code": -32000, "message": message}}
+        await self.client.send(json.dumps(answer | ({"sessionId": call["sessionId"]} if "sessionId" in call else {})))
 
     async def _send_file(self, path: str) -> str:
         if not await asyncio.to_thread(os.path.isfile, path):
@@ -145,8 +161,9 @@ class Link:
         status, reason = 1011, "the browser cannot be reached"
         while time.monotonic() - disconnected < RESUME_SECONDS:
             url = f"{self.relay.target}?client={self.name}&resume={self.received}"
+            sockets = self.sockets
             try:
-                async with connect(
+                async with Connect(
                     url, additional_headers=self.relay.headers, compression=None, max_size=None, user_agent_header=None,
                     ping_interval=HEARTBEAT_SECONDS, ping_timeout=SILENT_SECONDS, open_timeout=10, close_timeout=1,
                 ) as browser:  # fmt: skip
@@ -155,11 +172,15 @@ class Link:
                 if closed.rcvd:  # a close frame ends the connection
                     status, reason = closed.rcvd.code, closed.rcvd.reason
                     break
-                disconnected = time.monotonic()
-                self.relay.resumed += 1
+                if self.sockets == sockets:  # it broke before the worker had accepted it
+                    await asyncio.sleep(0.1)
+                else:
+                    disconnected = time.monotonic()
             except InvalidStatus as refused:
                 if refused.response.status_code < 500:
                     reason = f"the worker answered {refused.response.status_code}"
+                    if location := refused.response.headers.get("Location"):
+                        reason = f"{reason} with Location {location!r}"[:MAX_REASON]
                     break
                 await asyncio.sleep(0.5)
             except (OSError, InvalidHandshake, TimeoutError):
@@ -175,7 +196,10 @@ class Link:
                 message = await browser.recv(decode=False)
                 if message.startswith(OWN):
                     self._acknowledge(json.loads(message)["params"]["received"])
-                    sender = sender or asyncio.create_task(self._send(browser))
+                    if sender is None:
+                        self.sockets += 1
+                        self.relay.resumed += self.sockets > 1
+                        sender = asyncio.create_task(self._send(browser))
                     continue
                 self.received += 1
                 self.received_bytes += len(message)
@@ -220,7 +244,7 @@ class Link:
         task.add_done_callback(self.tasks.discard)
 
     async def _finish_download(self, message: bytes) -> None:
-        """Saves a download where the client expects it, and tells the client of its end."""
+        """Saves a download where the client expects it, and tells the client."""
         event = json.loads(message)
         guid = event["params"]["guid"]
         if self.directory:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from browser_svc import core
 from browser_svc.core import Answer, Call, Pause, send
-from browser_svc.errors import ConflictError, LimitError, UnavailableError
-from browser_svc.operations import wait_for_human
+from browser_svc.errors import ConflictError, LimitError, NotFoundError, SvcError, UnavailableError
+from browser_svc.operations import launch, launch_webdriver, wait_for_human
 
 
 def perform(call, *answers):
@@ -56,11 +57,50 @@ def test_send_raises_errors_by_code():
     with pytest.raises(LimitError) as raised:
         perform(Call("POST", "/x"), Answer(402, {}, b'{"error":{"code":"AUTHORIZATION_ERROR","message":"full",' + detail + b"}}"))
     assert raised.value.details[0].constraint == {"current": 3}
+    profiles = b'"details":[{"field":"profiles","code":"CUSTOM","message":"full","constraint":{"current":3,"limit":3}}]'
+    with pytest.raises(LimitError):
+        perform(Call("POST", "/x"), Answer(403, {}, b'{"error":{"code":"AUTHORIZATION_ERROR","message":"full",' + profiles + b"}}"))
     webdriver = b'{"value":{"error":"invalid argument","message":"wrong","data":{"code":"RESOURCE_CONFLICT"}}}'
     with pytest.raises(ConflictError, match="wrong"):
         perform(Call("POST", "/wd/hub/session"), Answer(400, content=webdriver))
     with pytest.raises(UnavailableError, match="<h1>"):
         perform(Call("POST", "/x"), Answer(502, content=b"<h1>Bad Gateway"))
+
+
+def test_send_names_the_target_of_a_redirect():
+    with pytest.raises(SvcError, match="redirects to https://other.example/x") as raised:
+        perform(Call("GET", "/x"), Answer(307, {"location": "https://other.example/x"}, b"<a>Temporary Redirect</a>"))
+    assert raised.value.status == 307
+
+
+def test_launch_waits_no_longer_than_wait_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(core.time, "monotonic", lambda: now[0])
+    operation, waits = launch({"spec": {}, "waitSeconds": 60}), []
+    effect = next(operation)
+    with pytest.raises(UnavailableError):
+        while True:
+            if isinstance(effect, Pause):
+                now[0] += effect.seconds
+                effect = operation.send(Answer())
+            else:
+                waits.append(effect.body["waitSeconds"])
+                now[0] += 40 if len(waits) == 1 else waits[-1]  # the worker stops, and another is full
+                effect = operation.send(Answer(503))
+    assert waits == [60, 20]
+
+
+def test_launch_webdriver_ends_a_browser_that_it_cannot_return():
+    operation = launch_webdriver("http://edge", {"spec": {}})
+    assert next(operation).path == "/wd/hub/session"
+    url = b'"ws://worker/w/1/browsers/b/devtools/browser/c"'
+    session = b'{"svc:session":{"webSocketDebuggerUrl":' + url + b',"sessionId":"s"}}'
+    answer = Answer(200, content=b'{"value":{"sessionId":"d","capabilities":' + session + b"}}")
+    assert operation.send(answer).path == "http://edge/w/1/sessions/s"
+    end = operation.send(Answer(404, content=b'{"error":{"code":"RESOURCE_NOT_FOUND","message":"gone"}}'))
+    assert (end.method, end.path) == ("DELETE", "http://edge/w/1/wd/hub/session/d")
+    with pytest.raises(NotFoundError, match="gone"):
+        operation.send(Answer(404, content=b'{"value":{"error":"invalid session id","message":"It has ended."}}'))
 
 
 def test_wait_for_human_cancels_the_handover_of_a_program_that_stops():
