@@ -87,30 +87,26 @@ export async function readError(response: Response): Promise<SvcError> {
   } catch {
     // not JSON
   }
-  return newError(
-    response.status,
-    error,
-    response.headers.get("Retry-After"),
-    response.headers.get("X-Request-Id"),
-    text,
-  );
+  return newError(response.status, error, (name) => response.headers.get(name), text);
 }
 
-/** Returns the error of an answer with this status. */
+/** Returns the error of an answer with this status. `header` takes names in lower case. */
 export function newError(
   status: number,
   error: Partial<components["schemas"]["Error"]>,
-  retryAfter?: string | null,
-  requestId?: string | null,
+  header: (name: string) => string | null | undefined,
   text = "",
 ): SvcError {
-  const seconds = Number(retryAfter ?? "");
+  const seconds = Number(header("retry-after") ?? "");
+  const location = status >= 300 && status < 400 ? header("location") : undefined;
+  let message = `The server answered with status ${status}${text ? `: ${text.slice(0, 200)}` : "."}`;
+  if (location) message = `The server redirects to ${location}. Use that address.`;
   const failure: Failure = {
     code: error.code ?? codeOf(status),
-    message: error.message ?? `The server answered with status ${status}${text ? `: ${text.slice(0, 200)}` : "."}`,
+    message: error.message ?? message,
     status,
     details: error.details ?? [],
-    requestId: requestId ?? "",
+    requestId: header("x-request-id") ?? "",
     retryAfter: seconds > 0 ? seconds : undefined,
   };
   const bounds = failure.details[0]?.constraint;

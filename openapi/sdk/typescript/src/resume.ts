@@ -15,9 +15,9 @@ const acknowledgedBytes = 4 << 20; // a fraction of what the worker buffers
 const longestMessage = 32_000_000; // bytes that the worker accepts
 
 /**
- * A CDP connection that survives broken sockets (`connectBrowser` in the API document): every message is delivered
- * once, in order. It counts the messages that it receives, keeps those that the worker has not confirmed, and continues
- * on a new socket. A close frame ends it; a socket that breaks has the status 1006.
+ * A CDP connection that continues on a new socket after a break (`connectBrowser` in the API document): every message
+ * is delivered once, in order. It counts the messages that it receives, and keeps those that the worker has not
+ * confirmed. A close frame ends it; a socket that breaks has the status 1006.
  */
 export class ResumableConnection implements Transport {
   onmessage?: ((message: string) => void) | undefined;
@@ -97,14 +97,9 @@ export class ResumableConnection implements Transport {
       "error",
       (cause) => (error ??= networkError(`The connection to the browser failed: ${cause.message}.`, cause)),
     );
-    socket.on("unexpected-response", (request, response) => {
-      error = newError(
-        response.statusCode ?? 0,
-        {},
-        response.headers["retry-after"],
-        response.headers["x-request-id"] as string,
-      );
-      request.destroy(); // "error" and "close" follow
+    socket.on("unexpected-response", (_request, response) => {
+      error = newError(response.statusCode ?? 0, {}, (name) => response.headers[name] as string | undefined);
+      socket.terminate(); // "error" and "close" follow, as they do not if only the request is destroyed
     });
     socket.on("message", (data) => socket === this.#socket && this.#receive(String(data)));
     socket.on("close", (code, reason) => {
@@ -143,7 +138,7 @@ export class ResumableConnection implements Transport {
     if (this.#ready) this.#brokenAt = Date.now();
     this.#ready = false;
     const isFinal =
-      code !== 1006 || (error.status >= 400 && error.status < 500) || (!this.#isOpen && error.status !== 0);
+      code !== 1006 || (error.status >= 300 && error.status < 500) || (!this.#isOpen && error.status !== 0);
     if (!isFinal && Date.now() - this.#brokenAt < (this.#isOpen ? keptFor : heartbeat)) {
       setTimeout(() => this.#connect(), Math.min(10 * 2 ** this.#attempts++, 1_000));
       return;
@@ -164,10 +159,10 @@ export class ResumableConnection implements Transport {
       if (this.#ready) this.#acknowledge();
       return;
     }
-    const hung = this.#socket;
+    const silent = this.#socket;
     this.#socket = undefined;
     this.#broken(1006, networkError("The connection to the browser hangs."));
-    hung?.terminate();
+    silent?.terminate();
   }
 
   /** Answers a call that the worker would end the connection for. */
