@@ -29,6 +29,7 @@ export interface LaunchOptions extends BrowserSettings, CallOptions {
 }
 
 const longestWait = 240; // seconds; fetch ends a request without an answer after 300
+const longestTurn = 30; // seconds for one of several workers: another can have room earlier
 const startTime = 90_000; // ms for the start of a browser
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -61,31 +62,47 @@ export class Svc {
       ...(proxy ? { proxyOverride: proxy } : {}),
       browser,
     };
-    for (let left = waitSeconds; ; left -= longestWait) {
-      const wait = Math.min(left, longestWait);
-      const call = { signal, timeout: (timeout ?? startTime) + wait * 1000, canRepeat: () => false };
-      try {
-        return await this.#launch({ ...request, waitSeconds: wait }, call);
-      } catch (error) {
-        const isFull = error instanceof LimitReached || (error instanceof Unavailable && error.status === 503);
-        if (!isFull || left <= longestWait) throw error;
-      }
-    }
+    return this.#launch(request, waitSeconds, { signal, timeout: timeout ?? startTime });
   }
 
-  /** Tries the workers in turn. Only a worker that has certainly not started a browser is replaced by the next. */
-  async #launch(body: object, call: CallOptions): Promise<Session> {
+  /**
+   * Tries the workers in turn. Only a worker that has certainly not started a browser is replaced by the next. With
+   * `waitSeconds`, several workers are first asked without a wait, because any of them can have room.
+   */
+  async #launch(
+    request: object,
+    waitSeconds: number,
+    call: { signal: AbortSignal | undefined; timeout: number },
+  ): Promise<Session> {
+    const until = Date.now() + waitSeconds * 1000;
     const count = this.#workers.length;
     const first = this.#next++;
+    let failures = 0; // in succession, for which waitSeconds does not wait
     for (let attempt = 0; ; attempt++) {
       const worker = this.#workers[(first + attempt) % count] as Http;
+      const began = Date.now();
+      const isProbe = attempt < count && count > 1 && waitSeconds > 0;
+      const left = isProbe ? 0 : Math.max(0, Math.ceil((until - began) / 1000));
+      const wait = Math.min(left, count > 1 ? longestTurn : longestWait);
+      const options = {
+        signal: call.signal,
+        timeout: call.timeout + wait * 1000,
+        canRepeat: () => false,
+        body: { ...request, waitSeconds: wait },
+      };
       try {
-        return new Session(worker, await worker.json<SessionInfo>("POST", "/sessions/profile", { ...call, body }));
+        return new Session(worker, await worker.json<SessionInfo>("POST", "/sessions/profile", options));
       } catch (error) {
-        const canRepeat = error instanceof SvcError && (error.status === 503 || wasNotSent(error));
-        const round = Math.floor(attempt / count);
-        if (!canRepeat || (round >= worker.retries && (attempt + 1) % count === 0)) throw error;
-        if ((attempt + 1) % count === 0) await pause(error, round, call.signal);
+        const isWaiting = waitSeconds > 0 && isFull(error);
+        failures = isWaiting ? 0 : failures + 1;
+        const isOver = isWaiting ? !isProbe && Date.now() >= until : failures >= (worker.retries + 1) * count;
+        if (!(error instanceof SvcError) || isOver) throw error;
+        if (!isWaiting && error.status !== 503 && !wasNotSent(error)) throw error;
+        const isLast = (attempt + 1) % count === 0;
+        const hasWaited = isProbe || (isWaiting && Date.now() - began >= wait * 1000);
+        if (!isLast || hasWaited) continue;
+        const longest = isWaiting ? until - Date.now() : undefined;
+        await pause(error, Math.min(Math.floor(attempt / count), 5), call.signal, longest);
       }
     }
   }
@@ -97,6 +114,11 @@ export class Svc {
       `profile is not an id: ${profile}. Give Svc a cloud, or set SVC_CLOUD_URL and SVC_TOKEN, to launch profiles by name.`,
     );
   }
+}
+
+/** Whether there is no room for the launch now. */
+function isFull(error: unknown): boolean {
+  return error instanceof LimitReached || (error instanceof Unavailable && error.status === 503);
 }
 
 /** The sessions of all workers. */
