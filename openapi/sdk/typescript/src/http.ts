@@ -143,6 +143,7 @@ export class Http {
         method,
         headers,
         body,
+        redirect: "manual", // another host must not get the key
         signal: o.signal ? AbortSignal.any([o.signal, deadline.signal]) : deadline.signal,
         ...(isStream ? { duplex: "half" } : {}),
       } as RequestInit);
@@ -160,10 +161,15 @@ export class Http {
   }
 }
 
-/** Waits before the next attempt: for `Retry-After`, or for a growing random time. */
-export async function pause(error: SvcError, attempt: number, signal?: AbortSignal): Promise<void> {
+/** Waits before the next attempt: for `Retry-After`, or for a growing random time. It throws if that takes too long. */
+export async function pause(
+  error: SvcError,
+  attempt: number,
+  signal?: AbortSignal,
+  longest = longestDelay,
+): Promise<void> {
   const delay = error.retryAfter ? error.retryAfter * 1000 : 250 * 2 ** attempt * (0.5 + Math.random());
-  if (delay > longestDelay) throw error;
+  if (delay > Math.min(longest, longestDelay)) throw error;
   await sleep(delay, undefined, signal ? { signal } : {});
 }
 
