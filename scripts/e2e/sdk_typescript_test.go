@@ -22,8 +22,8 @@ import (
 	"github.com/browser-svc/svc/shared/testenv"
 )
 
-// storyLines is the most lines of code that the whole story of the README may have.
-const storyLines = 12
+// completeLines is the most lines of code that the complete example of the README may have.
+const completeLines = 12
 
 // TestSDK_TypeScriptFromAnotherNamespace installs the packed SDK in an empty project and runs
 // the examples of its README and a program that cuts its sockets, like on another machine.
@@ -49,7 +49,7 @@ func TestSDK_TypeScriptFromAnotherNamespace(t *testing.T) {
 	defer person.Wait()
 	defer close(stop)
 	for name, check := range map[string]func(*testing.T, sdkProject, []string){
-		"story": checkStory, "sessions": checkSessions, "puppeteer": checkPuppeteer, "proof": checkProof, "retries": checkRetries,
+		"complete": checkComplete, "sessions": checkSessions, "puppeteer": checkPuppeteer, "proof": checkProof, "retries": checkRetries,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, p, p.run(t, name)) })
 	}
@@ -103,7 +103,7 @@ for (const session of sessions) console.log((await session.refresh()).status);
 	}
 }
 
-func checkStory(t *testing.T, p sdkProject, printed []string) {
+func checkComplete(t *testing.T, p sdkProject, printed []string) {
 	if len(printed) != 1 || !strings.Contains(printed[0], "/view?") {
 		t.Errorf("printed %q, want the live view", printed)
 	}
@@ -113,10 +113,10 @@ func checkStory(t *testing.T, p sdkProject, printed []string) {
 	if video, err := os.ReadFile(filepath.Join(p.dir, "session.webm")); len(video) < 1000 || string(video[:4]) != "\x1a\x45\xdf\xa3" {
 		t.Errorf("the recording has %d bytes: %v", len(video), err)
 	}
-	if lines := codeLines(p.example(t, "story")); lines > storyLines {
-		t.Errorf("the story has %d lines of code, more than %d", lines, storyLines)
+	if lines := codeLines(p.example(t, "complete")); lines > completeLines {
+		t.Errorf("the complete example has %d lines of code, more than %d", lines, completeLines)
 	} else {
-		t.Logf("the story has %d lines of code", lines)
+		t.Logf("the complete example has %d lines of code", lines)
 	}
 }
 
@@ -157,7 +157,7 @@ func checkRetries(t *testing.T, _ sdkProject, printed []string) {
 // writePrograms writes the examples of the README and the proof with the addresses of the test.
 func (p sdkProject) writePrograms(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"story", "sessions", "puppeteer"} {
+	for _, name := range []string{"complete", "sessions", "puppeteer"} {
 		p.write(t, name+".ts", p.names.Replace(p.example(t, name)))
 	}
 	p.write(t, "shop.spec.ts", p.names.Replace(p.example(t, "playwright-test")))
@@ -206,7 +206,7 @@ func (p sdkProject) runPlaywrightTest(t *testing.T) {
 		isFailing := suite.File == "failing.spec.ts"
 		spec, result := suite.Specs[0], suite.Specs[0].Tests[0].Results[0]
 		hasRecording := len(result.Attachments) > 0 && result.Attachments[0].Name == "recording"
-		if spec.OK == isFailing || hasRecording != isFailing || len(spec.Tests[0].Annotations) != 1 {
+		if spec.OK == isFailing || hasRecording != isFailing || len(spec.Tests[0].Annotations) != 1 || !strings.HasSuffix(spec.Tests[0].Annotations[0].Description, "/view") {
 			t.Errorf("%s: %+v", suite.File, spec)
 		} else if hasRecording {
 			if video, err := os.ReadFile(result.Attachments[0].Path); len(video) < 1000 {

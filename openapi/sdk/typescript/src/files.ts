@@ -48,7 +48,7 @@ const mostScanned = 1 << 20; // messages about files are smaller
 
 /**
  * A transport that lets clients of CDP use the files of their own machine: a finished download is stored in the download
- * directory of the client before the client hears of its end, and files that the client names for an input are uploaded.
+ * directory of the client before the client is told of its end, and files that the client names for an input are uploaded.
  */
 export class LocalFiles implements Transport {
   onmessage?: ((message: string) => void) | undefined;

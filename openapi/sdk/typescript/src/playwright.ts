@@ -50,7 +50,8 @@ export const test = base.extend<{ svcReport: void }, SvcTestOptions & SvcTestFix
   // Playwright Test starts a new process after a failed test, so the recording can end with it.
   svcReport: [
     async ({ svcSession }, use, info) => {
-      info.annotations.push({ type: "live view", description: await svcSession.liveView() });
+      // Reports are kept, so the link has no token.
+      if (svcSession.consoleUrl) info.annotations.push({ type: "live view", description: svcSession.consoleUrl });
       await use();
       if (info.status === info.expectedStatus || !svcSession.info.recording) return;
       const path = info.outputPath("recording.webm");

@@ -52,7 +52,7 @@ export class Session {
     return (this.#info = await this.#http.json("PATCH", `/sessions/${this.id}`, { ...options, body: change }));
   }
 
-  /** Returns a browser of your Playwright. The connection survives broken sockets, and files are those of this machine. */
+  /** Returns a browser of your Playwright. The connection continues on a new socket after a break, and files are those of this machine. */
   async playwright(options?: libraries.PlaywrightOptions): Promise<libraries.PlaywrightBrowser> {
     return this.#use((transport) => libraries.connectPlaywright(transport, options));
   }
@@ -62,7 +62,7 @@ export class Session {
     return this.#use((transport) => libraries.connectPuppeteer(transport, options));
   }
 
-  /** Opens a CDP connection that survives broken sockets, for other clients. */
+  /** Opens a CDP connection that continues on a new socket after a break, for other clients. */
   async connect(): Promise<Transport> {
     const address = this.#info.webSocketDebuggerUrl;
     if (!address) {
@@ -80,6 +80,12 @@ export class Session {
   /** How often connections of this session have continued on a new socket. */
   get resumed(): number {
     return [...this.#connections].reduce((sum, connection) => sum + connection.resumed, 0);
+  }
+
+  /** The address of the live view without a token: a person signs in with the key of the worker. Undefined after the end. */
+  get consoleUrl(): string | undefined {
+    const address = this.#info.viewUrl;
+    return address ? this.#http.reach(address).replace(/[?#].*/, "") : undefined;
   }
 
   /** Returns the address of the live view, which opens once. With `control`, the person can use the browser. */
@@ -132,11 +138,13 @@ export class Session {
     }
   }
 
-  /** Ends the browser. */
+  /** Ends the browser, and closes the connections of this object also if the call fails. */
   async end(options?: CallOptions): Promise<SessionInfo> {
-    this.#info = await this.#http.json("DELETE", `/sessions/${this.id}`, { timeout: 120_000, ...options });
-    for (const connection of this.#connections) connection.close();
-    return this.#info;
+    try {
+      return (this.#info = await this.#http.json("DELETE", `/sessions/${this.id}`, { timeout: 120_000, ...options }));
+    } finally {
+      for (const connection of this.#connections) connection.close();
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

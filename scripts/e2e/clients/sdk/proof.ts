@@ -1,6 +1,8 @@
 // Uses the SDK beyond the examples of its README: the test cuts sockets in the middle of a click.
 import { writeFile, readFile, stat } from "node:fs/promises";
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
 import { InvalidRequest, NotFound, Svc, SvcError, Unauthorized, Unavailable } from "@browser-svc/sdk";
 
 const worker = "https://worker.example";
@@ -36,6 +38,27 @@ const aborted = await new Svc({ worker, key })
 require("an aborted launch throws the reason", aborted === "stop");
 
 const session = await svc.launch({ headless: true });
+const again = await new Svc({ worker, key }).sessions.get(session.id);
+
+/** Fails unless the failure comes before the client would notice a silent connection. */
+const soon = async (call: Promise<unknown>): Promise<SvcError> => {
+  const began = Date.now();
+  const error = await failure(call);
+  require(`a refused connection fails soon: ${Date.now() - began} ms`, Date.now() - began < 2000);
+  return error;
+};
+const info = {
+  ...session.info,
+  webSocketDebuggerUrl: session.info.webSocketDebuggerUrl!.replace(/^ws:..[^/]*/, worker.replace("http", "ws")),
+};
+const names = createServer((_request, response) => response.end(JSON.stringify({ data: info })));
+await new Promise<void>((resolve) => names.listen(0, "127.0.0.1", resolve));
+const address = `http://127.0.0.1:${(names.address() as AddressInfo).port}`;
+const stranger = await new Svc({ worker: address, key: "wrong" }).sessions.get(session.id);
+names.closeAllConnections();
+names.close();
+const refused = await soon(stranger.connect());
+require(`a connection with a wrong key is refused: ${String(refused)}`, refused instanceof Unauthorized);
 const browser = await session.playwright();
 const page = await browser.newPage();
 const events: string[] = [];
@@ -56,9 +79,9 @@ await writeFile("large.bin", large);
 await (await tab.waitForSelector("input[type=file]"))!.uploadFile("large.bin");
 const size = await tab.evaluate("document.querySelector('#file').files[0].size");
 require(`a large file is uploaded: ${String(size)}`, size === large.length);
-const names: string[] = [];
-for await (const file of session.files.list()) names.push(file.name);
-require(`the upload is listed: ${names.join()}`, names.includes("large.bin"));
+const files: string[] = [];
+for await (const file of session.files.list()) files.push(file.name);
+require(`the upload is listed: ${files.join()}`, files.includes("large.bin"));
 await session.files.save("large.bin", "copy/large.bin");
 require("the file is saved", (await stat("copy/large.bin")).size === large.length);
 
@@ -72,9 +95,15 @@ require("and the connection continues", (await tab.evaluate("6 * 7")) === 42);
 
 const canceled = await session.waitForHuman({ reason: "Cancel this.", timeoutSeconds: 1 });
 require(`the handover times out: ${canceled.status}`, canceled.status === "timeout");
+const other = await again.puppeteer();
+const failed = await again.end({ signal: AbortSignal.abort(new Error("stop")) }).catch((cause: Error) => cause.message);
+require(`the call has failed: ${String(failed)}`, failed === "stop" && (await session.refresh()).status === "running");
+require("its connections are closed", !other.connected);
 const ended = await session.end();
 require("the session has ended", ended.status === "killed");
 await session.end();
+const missing = await soon(again.connect());
+require(`a browser that has ended is not found: ${String(missing)}`, missing instanceof NotFound);
 if (browser.isConnected()) await new Promise((resolve) => browser.once("disconnected", resolve));
 require("an ended session has no connection", (await failure(session.playwright())) instanceof SvcError);
 

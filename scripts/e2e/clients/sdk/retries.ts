@@ -1,5 +1,5 @@
 // Answers calls of the SDK as a server under load does, and checks what the SDK sends again.
-import { createServer } from "node:http";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { RateLimited, Svc, SvcCloud, SvcError, Unavailable } from "@browser-svc/sdk";
 
@@ -78,6 +78,62 @@ check("neither is one without an answer", await send([[0, ""]], () => svc.launch
   1,
   0,
 ]);
+
+const servers = [server];
+async function listen(handle: RequestListener): Promise<string> {
+  const other = createServer(handle);
+  servers.push(other);
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+}
+
+let strangers = 0;
+const stranger = await listen((_request, response) => {
+  strangers++;
+  response.end();
+});
+const moved = await listen((request, response) => {
+  response.writeHead(307, { Location: stranger + request.url }).end();
+});
+const redirected: unknown = await new Svc({ worker: moved, key: "key" }).sessions
+  .get("1")
+  .catch((cause: unknown) => cause);
+if (strangers > 0 || !String(redirected).includes(`redirects to ${stranger}/sessions/1`))
+  throw new Error(`a redirect was followed ${strangers} times: ${String(redirected)}`);
+
+let waits: number[] = []; // of the launches on full workers
+const fullWorker: RequestListener = async (request, response) => {
+  let body = "";
+  for await (const chunk of request) body += String(chunk);
+  const { waitSeconds } = JSON.parse(body) as { waitSeconds: number };
+  waits.push(waitSeconds);
+  await new Promise((resolve) => setTimeout(resolve, waitSeconds * 1000));
+  response.writeHead(503, { "Content-Type": "application/json" });
+  response.end(JSON.stringify({ success: false, error: { code: full[1], message: "full" } }));
+};
+const busy = [await listen(fullWorker), await listen(fullWorker)];
+
+/** Launches on these workers. It returns whether that succeeded, and the waits of the full workers. */
+async function launch(worker: string[], waitSeconds: number): Promise<string> {
+  waits = [];
+  const began = Date.now();
+  const succeeded = await new Svc({ worker, key: "key" }).launch({ waitSeconds }).then(
+    () => true,
+    () => false,
+  );
+  const isLate = Date.now() - began > (succeeded ? 1000 : waitSeconds * 1000 + 1000);
+  return `${succeeded} ${waits.join()}${isLate ? " late" : ""}`;
+}
+const launches = [
+  await launch([busy[0]!, address], 30), // the second has room
+  await launch([busy[0]!], 1),
+  await launch(busy, 1),
+  await launch(["http://127.0.0.1:38923", busy[0]!], 1),
+];
+if (launches.join("; ") !== "true 0; false 1; false 0,0,1; false 0,1")
+  throw new Error(`the waits of launches are ${launches.join("; ")}`);
 console.log("passed");
-server.closeAllConnections();
-server.close();
+for (const one of servers) {
+  one.closeAllConnections();
+  one.close();
+}
