@@ -1,8 +1,6 @@
 // Uses the SDK beyond the examples of its README: the test cuts sockets in the middle of a click.
 import { writeFile, readFile, stat } from "node:fs/promises";
-import { createServer } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
 import { InvalidRequest, NotFound, Svc, SvcError, Unauthorized, Unavailable } from "@browser-svc/sdk";
 
 const worker = "https://worker.example";
@@ -47,18 +45,6 @@ const soon = async (call: Promise<unknown>): Promise<SvcError> => {
   require(`a refused connection fails soon: ${Date.now() - began} ms`, Date.now() - began < 2000);
   return error;
 };
-const info = {
-  ...session.info,
-  webSocketDebuggerUrl: session.info.webSocketDebuggerUrl!.replace(/^ws:..[^/]*/, worker.replace("http", "ws")),
-};
-const names = createServer((_request, response) => response.end(JSON.stringify({ data: info })));
-await new Promise<void>((resolve) => names.listen(0, "127.0.0.1", resolve));
-const address = `http://127.0.0.1:${(names.address() as AddressInfo).port}`;
-const stranger = await new Svc({ worker: address, key: "wrong" }).sessions.get(session.id);
-names.closeAllConnections();
-names.close();
-const refused = await soon(stranger.connect());
-require(`a connection with a wrong key is refused: ${String(refused)}`, refused instanceof Unauthorized);
 const browser = await session.playwright();
 const page = await browser.newPage();
 const events: string[] = [];

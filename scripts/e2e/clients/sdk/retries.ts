@@ -1,7 +1,7 @@
 // Answers calls of the SDK as a server under load does, and checks what the SDK sends again.
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { RateLimited, Svc, SvcCloud, SvcError, Unavailable } from "@browser-svc/sdk";
+import { RateLimited, Svc, SvcCloud, SvcError, Unauthorized, Unavailable } from "@browser-svc/sdk";
 
 const seen: string[] = []; // the method and the idempotency key of each request
 let answers: [status: number, code: string, retryAfter?: string][] = [];
@@ -100,6 +100,18 @@ const redirected: unknown = await new Svc({ worker: moved, key: "key" }).session
   .catch((cause: unknown) => cause);
 if (strangers > 0 || !String(redirected).includes(`redirects to ${stranger}/sessions/1`))
   throw new Error(`a redirect was followed ${strangers} times: ${String(redirected)}`);
+
+const guarded = await listen((request, response) => {
+  const isConnection = request.headers.upgrade !== undefined;
+  const address = `ws://${request.headers.host}/browsers/1/devtools/browser/1`;
+  response.writeHead(isConnection ? 401 : 200, { "Content-Type": "application/json" });
+  response.end(JSON.stringify({ data: { id: "1", launchId: "1", webSocketDebuggerUrl: address } }));
+});
+const session = await new Svc({ worker: guarded, key: "wrong" }).sessions.get("1");
+const connected = Date.now();
+const refused: unknown = await session.connect().catch((cause: unknown) => cause);
+if (!(refused instanceof Unauthorized) || Date.now() - connected > 2000)
+  throw new Error(`a refused connection fails after ${Date.now() - connected} ms: ${String(refused)}`);
 
 let waits: number[] = []; // of the launches on full workers
 const fullWorker: RequestListener = async (request, response) => {
