@@ -1,6 +1,6 @@
 const resumeTimeout = 30_000; // ms, as long as the worker keeps a connection
 
-// ResumingTransport is a transport for puppeteer that survives broken connections: it counts the messages that it
+// ResumingTransport is a transport for puppeteer that continues on a new connection after a break: it counts the messages that it
 // receives, and resumes with a new socket. If the worker sends a close frame, the connection has ended. Otherwise the
 // status is 1006 and the transport resumes.
 export class ResumingTransport {
@@ -80,10 +80,10 @@ export class ResumingTransport {
   // longer than a large message takes, it hangs, and a new socket replaces it.
   #sendHeartbeat() {
     if (++this.#missedHeartbeats > 3) {
-      const hung = this.#socket;
+      const socket = this.#socket;
       this.#socket = undefined;
       this.#disconnected(1006, 'silent');
-      hung?.terminate?.(); // a browser's WebSocket has no terminate(); the worker closes it
+      socket?.terminate?.(); // a browser's WebSocket has no terminate(); the worker closes it
     } else if (this.#ready) this.#socket.send(`{"method":"Svc.ack","params":{"seq":${this.#received}}}`);
   }
 }

@@ -159,10 +159,10 @@ export class ResumableConnection implements Transport {
       if (this.#ready) this.#acknowledge();
       return;
     }
-    const silent = this.#socket;
+    const socket = this.#socket;
     this.#socket = undefined;
     this.#broken(1006, networkError("The connection to the browser hangs."));
-    silent?.terminate();
+    socket?.terminate();
   }
 
   /** Answers a call that the worker would end the connection for. */
