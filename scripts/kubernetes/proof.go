@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -187,39 +188,49 @@ type ended struct {
 	err  error
 }
 
-// watchEnd waits until the pod with this name and id has gone.
+// watchEnd waits until the pod with this name and id is deleted. It watches, because the state of a container that has
+// ended exists for a moment only.
 func (p *proof) watchEnd(ctx context.Context, name, uid string) ended {
+	ctx, cancel := context.WithTimeout(ctx, 2*workerGrace)
+	defer cancel()
+	command := exec.CommandContext(ctx, p.bin("kubectl"), "--kubeconfig", p.kubeconfig(), "get", "pod", name, "--watch", "--output-watch-events", "-o", "json")
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		return ended{err: err}
+	}
+	defer func() { cancel(); _ = command.Wait() }()
 	e := ended{code: -1}
-	e.err = retry(ctx, 2*workerGrace, "the end of "+name, func(ctx context.Context) error {
-		text, err := p.kubectl(ctx, "get", "pod/"+name, "--ignore-not-found", "-o", "json")
-		if err != nil {
-			return err
-		}
-		var pod struct {
-			Metadata struct{ UID string }
-			Status   struct {
-				ContainerStatuses []struct {
-					State struct{ Terminated *struct{ ExitCode int } }
+	for events := json.NewDecoder(out); ; {
+		var event struct {
+			Type   string
+			Object struct {
+				Metadata struct{ UID string }
+				Status   struct {
+					ContainerStatuses []struct {
+						State struct{ Terminated *struct{ ExitCode int } }
+					}
 				}
 			}
 		}
-		if text != "" {
-			if err := json.Unmarshal([]byte(text), &pod); err != nil {
-				return err
-			}
+		if err := events.Decode(&event); err != nil {
+			return ended{time.Now(), e.code, fmt.Errorf("the end of %s: %w", name, errors.Join(ctx.Err(), err))}
 		}
-		if pod.Metadata.UID != uid {
-			return nil
+		if event.Object.Metadata.UID != uid {
+			continue
 		}
-		for _, status := range pod.Status.ContainerStatuses {
+		for _, status := range event.Object.Status.ContainerStatuses {
 			if status.State.Terminated != nil {
 				e.code = status.State.Terminated.ExitCode
 			}
 		}
-		return errors.New("it still exists")
-	})
-	e.time = time.Now()
-	return e
+		if event.Type == "DELETED" {
+			e.time = time.Now()
+			return e
+		}
+	}
 }
 
 // scale scales the workers to five and then to two, with sessions on all of them.
