@@ -29,7 +29,7 @@ export interface LaunchOptions extends BrowserSettings, CallOptions {
 }
 
 const longestWait = 240; // seconds; fetch ends a request without an answer after 300
-const longestTurn = 30; // seconds for one of several workers: another can have room earlier
+const longestTurn = 30; // seconds for one of several workers: another can have capacity earlier
 const startTime = 90_000; // ms for the start of a browser
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -52,7 +52,7 @@ export class Svc {
     this.sessions = new Sessions(this.#workers);
   }
 
-  /** Launches a browser, on the next worker that has room. */
+  /** Launches a browser, on the next worker that has capacity. */
   async launch(options: LaunchOptions = {}): Promise<Session> {
     const { profile, spec, proxy, waitSeconds = 0, signal, timeout, ...browser } = options;
     const request = {
@@ -67,7 +67,7 @@ export class Svc {
 
   /**
    * Tries the workers in turn. Only a worker that has certainly not started a browser is replaced by the next. With
-   * `waitSeconds`, several workers are first asked without a wait, because any of them can have room.
+   * `waitSeconds`, several workers are first asked without a wait, because any of them can have capacity.
    */
   async #launch(
     request: object,
@@ -116,7 +116,7 @@ export class Svc {
   }
 }
 
-/** Whether there is no room for the launch now. */
+/** Whether there is no capacity for the launch now. */
 function isFull(error: unknown): boolean {
   return error instanceof LimitReached || (error instanceof Unavailable && error.status === 503);
 }

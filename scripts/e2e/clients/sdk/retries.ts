@@ -137,7 +137,7 @@ async function launch(worker: string[], waitSeconds: number): Promise<string> {
   return `${succeeded} ${waits.join()}${isLate ? " late" : ""}`;
 }
 const launches = [
-  await launch([busy[0]!, address], 30), // the second has room
+  await launch([busy[0]!, address], 30), // the second has capacity
   await launch([busy[0]!], 1),
   await launch(busy, 1),
   await launch(["http://127.0.0.1:38923", busy[0]!], 1),

@@ -144,7 +144,7 @@ func (l *Launch) Connect(cancel func(id string), sync func(context.Context)) {
 }
 
 // Observe has observe called when a download begins, when it ends and when its checksum is
-// known, and now for those that have begun. It must not block.
+// known, and now for those that have started. It must not block.
 func (l *Launch) Observe(observe func(File)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -80,7 +80,7 @@ func (w *Watchers) join(browser string, connect func(context.Context) (*cdp.Conn
 }
 
 // leave removes a follower. The last one ends the watcher and waits for its end; after an
-// end by itself, the first one makes room for another watcher.
+// end by itself, the first one lets another watcher start.
 func (w *Watchers) leave(browser string, s *sharedWatcher, f *Follower) {
 	w.mu.Lock()
 	s.mu.Lock()
