@@ -182,7 +182,7 @@ func (b *Browser) openDataDir(ctx context.Context) (err error) {
 	if err := b.restore(ctx); err != nil {
 		return err
 	}
-	return b.raiseConnectionLimit()
+	return b.writeLocalState()
 }
 
 // paths returns the paths as the browser sees them.

@@ -22,8 +22,8 @@ func HoldSettings(b *Browser) (release func()) {
 // ScriptsWithout is scriptsWithout.
 func ScriptsWithout(charsets string) []string { return scriptsWithout(charsets) }
 
-// WithConnectionLimit is withConnectionLimit.
-func WithConnectionLimit(state []byte) []byte { return withConnectionLimit(state) }
+// WithProxySettings is withProxySettings.
+func WithProxySettings(state []byte) []byte { return withProxySettings(state) }
 
 // Freeze freezes the browser as if its idle time had passed, and reports whether it is
 // frozen.

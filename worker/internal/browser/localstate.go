@@ -16,27 +16,27 @@ const localState = "Local State"
 // earlier versions 32.
 const connectionLimit = 256
 
-// raiseConnectionLimit allows as many connections through the proxy as without
-// one. Headless shells have no such setting.
-func (b *Browser) raiseConnectionLimit() error {
+// writeLocalState allows as many connections through the proxy as without one, and turns off DNS over
+// HTTPS: Chromium connects to such a resolver without the proxy. Headless shells have no such settings.
+func (b *Browser) writeLocalState() error {
 	if b.spec.ProxyServer == "" {
 		return nil
 	}
 	kept, err := b.dataDir.ReadFile(localState)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = b.dataDir.WriteFile(localState, withConnectionLimit(kept), 0o600)
+		err = b.dataDir.WriteFile(localState, withProxySettings(kept), 0o600)
 	}
 	if err == nil && b.uid >= 0 {
 		err = b.dataDir.Lchown(localState, b.uid, b.uid)
 	}
 	if err != nil {
-		return fmt.Errorf("set connection limit: %w", err)
+		return fmt.Errorf("write settings of the browser: %w", err)
 	}
 	return nil
 }
 
-// withConnectionLimit sets the limit in the contents of a Local State file.
-func withConnectionLimit(state []byte) []byte {
+// withProxySettings changes the contents of a Local State file as writeLocalState says.
+func withProxySettings(state []byte) []byte {
 	type fields map[string]json.RawMessage
 	read := func(raw []byte) fields {
 		found := fields{}
@@ -55,5 +55,6 @@ func withConnectionLimit(state []byte) []byte {
 		network[name] = fmt.Append(nil, connectionLimit)
 	}
 	all["net"] = write(network)
+	all["dns_over_https"] = json.RawMessage(`{"mode":"off"}`)
 	return write(all)
 }
