@@ -5,7 +5,7 @@ import { Button, ErrorNotice, Notice, type Tone } from "../../../shared/web/ui";
 import { checkNetworkRules as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { texts } from "../texts/network";
-import type { NetworkRules } from "./network-values";
+import type { NetworkRules } from "../../../shared/web/forms/network-values";
 
 type Request = Schema<"CheckNetworkRulesRequest">;
 type Decision = Schema<"NetworkDecision">;

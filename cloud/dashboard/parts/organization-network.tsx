@@ -6,9 +6,9 @@ import { updateOrganization as rule } from "../../../gen/web/cloud-rules";
 import { api, type Schema } from "../api";
 import { useManages, useSession } from "../session";
 import { texts } from "../texts/network";
-import { NetworkRulesFields } from "./network-rules";
+import { NetworkRulesFields } from "../../../shared/web/forms/network-rules";
 import { NetworkTester } from "./network-tester";
-import { networkRules, networkValues } from "./network-values";
+import { networkRules, networkValues } from "../../../shared/web/forms/network-values";
 
 /** The section with the network rules of the organization. */
 export function OrganizationNetwork() {
@@ -38,7 +38,7 @@ export function OrganizationNetwork() {
         {!manages && <p class="faint">{texts.readOnly}</p>}
         <FormFrame form={form} label={texts.title}>
           <fieldset class="stack" disabled={!manages}>
-            <NetworkRulesFields form={form} />
+            <NetworkRulesFields form={form} name="network" values={form.values.network} />
             {manages && (
               <div>
                 <Button type="submit" kind="primary" busy={form.busy} disabled={!form.dirty}>

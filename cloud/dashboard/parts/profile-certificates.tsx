@@ -1,7 +1,8 @@
 import { useRef, useState } from "preact/hooks";
+import { Group } from "../../../shared/web/forms/choices";
 import { Button, Time } from "../../../shared/web/ui";
 import { texts } from "../texts/profiles";
-import { Group, type ProfileForm } from "./profile-fields";
+import type { ProfileForm } from "./profile-fields";
 import type { ClientCertificateValues } from "./profile-values";
 
 const { certificates } = texts;

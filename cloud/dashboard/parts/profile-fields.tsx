@@ -1,5 +1,5 @@
-import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
+import { Group } from "../../../shared/web/forms/choices";
 import { NumberField, SelectField, TextField, type Form } from "../../../shared/web/forms/form";
 import { texts } from "../texts/profiles";
 import { viewportSizes } from "./profile-options";
@@ -65,42 +65,6 @@ export function SuggestField({
   );
 }
 
-/** A group of controls with a legend and an error for all of them. */
-export function Group({
-  label,
-  error,
-  hint,
-  children,
-}: {
-  label: string;
-  error?: string;
-  hint?: ComponentChildren;
-  children: ComponentChildren;
-}) {
-  const id = useId();
-  return (
-    <fieldset
-      class="field"
-      aria-describedby={[error && `${id}-error`, hint && `${id}-hint`].filter(Boolean).join(" ") || undefined}
-    >
-      <legend class="label">
-        {label} <span class="optional">{texts.form.optional}</span>
-      </legend>
-      {children}
-      {hint && (
-        <span class="hint" id={`${id}-hint`}>
-          {hint}
-        </span>
-      )}
-      {error && (
-        <span class="error" id={`${id}-error`} role="alert">
-          {error}
-        </span>
-      )}
-    </fieldset>
-  );
-}
-
 /** A width and a height, with common sizes to choose from. */
 export function SizeField({ form, name }: { form: ProfileForm; name: "viewport" | "screen" }) {
   const label = texts.fields[name] ?? name;
@@ -131,49 +95,6 @@ export function SizeField({ form, name }: { form: ProfileForm; name: "viewport" 
       <div class="pair">
         <NumberField form={form} name={`${name}.width`} label={texts.size.width} />
         <NumberField form={form} name={`${name}.height`} label={texts.size.height} />
-      </div>
-    </Group>
-  );
-}
-
-/** Checkboxes for a list of fixed values. */
-export function ChoicesField<V extends Record<string, unknown>>({
-  form,
-  name,
-  label,
-  chosen,
-  options,
-  hint,
-}: {
-  form: Form<V>;
-  name: string;
-  label: string;
-  chosen: readonly string[];
-  options: readonly (string | [value: string, label: string])[];
-  hint: string;
-}) {
-  const choices = options.map((option) => (typeof option === "string" ? ([option, option] as const) : option));
-  form.register(name);
-  return (
-    <Group label={label} hint={hint} error={form.errorOf(name)}>
-      <div class="choices">
-        {choices.map(([value, text]) => (
-          <label key={value} class="check">
-            <input
-              type="checkbox"
-              checked={chosen.includes(value)}
-              onChange={(event) =>
-                form.set(
-                  name,
-                  choices
-                    .map(([v]) => v)
-                    .filter((v) => (v === value ? event.currentTarget.checked : chosen.includes(v))),
-                )
-              }
-            />
-            <span>{text}</span>
-          </label>
-        ))}
       </div>
     </Group>
   );

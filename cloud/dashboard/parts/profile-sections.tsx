@@ -9,22 +9,15 @@ import {
   TextArea,
   TextField,
 } from "../../../shared/web/forms/form";
+import { ChoicesField, Group } from "../../../shared/web/forms/choices";
 import { Button } from "../../../shared/web/ui";
 import { createProfile } from "../../../gen/web/cloud-rules";
 import { texts as networkTexts } from "../texts/network";
 import { texts } from "../texts/profiles";
-import { NetworkRulesFields } from "./network-rules";
+import { NetworkRulesFields } from "../../../shared/web/forms/network-rules";
 import { NetworkTester } from "./network-tester";
-import { networkRules } from "./network-values";
-import {
-  ChoicesField,
-  FlagField,
-  Group,
-  PasswordField,
-  SizeField,
-  SuggestField,
-  type ProfileForm,
-} from "./profile-fields";
+import { networkRules } from "../../../shared/web/forms/network-values";
+import { FlagField, PasswordField, SizeField, SuggestField, type ProfileForm } from "./profile-fields";
 import { ClientCertificatesField } from "./profile-certificates";
 import type { Profile } from "./profile-data";
 import { devices, locales, osNames, timeZones } from "./profile-options";
@@ -293,7 +286,7 @@ export function RulesSection({ form }: { form: ProfileForm }) {
   return (
     <Section id="rules">
       <p class="faint">{networkTexts.profileIntro}</p>
-      <NetworkRulesFields form={form} />
+      <NetworkRulesFields form={form} name="network" values={form.values.network} />
       <NetworkTester level="profile" rules={networkRules(form.values.network)} />
     </Section>
   );

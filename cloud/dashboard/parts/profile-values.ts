@@ -1,6 +1,6 @@
 import { linesOf } from "../../../shared/web/forms/lines";
 import type { Schema } from "../api";
-import { networkRules, networkValues, type NetworkValues } from "./network-values";
+import { networkRules, networkValues, type NetworkValues } from "../../../shared/web/forms/network-values";
 
 type Profile = Schema<"Profile">;
 type CreateBody = Schema<"CreateProfileRequest">;

@@ -11,6 +11,7 @@ import {
   type Form,
 } from "../../../shared/web/forms/form";
 import type { Rule } from "../../../shared/web/forms/rules";
+import { NetworkRulesFields } from "../../../shared/web/forms/network-rules";
 import { Icon } from "../../../shared/web/ui";
 import { texts } from "../texts/launch";
 import type { LaunchValues } from "./launch-request";
@@ -36,6 +37,7 @@ const fields = [
   "proxyOverride.username",
   "proxyOverride.password",
   "proxyOverride.bypass",
+  "browser.network",
   "spec.extraHTTPHeaders",
   "spec.ignoreHTTPSErrors",
   "browser.timeoutMs",
@@ -68,6 +70,7 @@ export function LaunchOptions({ form }: Props) {
         <ScreenOptions form={form} />
         <PlaceOptions form={form} />
         <NetworkOptions form={form} />
+        <RuleOptions form={form} />
         <LimitOptions form={form} />
         <AdvancedOptions form={form} />
       </div>
@@ -172,6 +175,15 @@ function NetworkOptions({ form }: Props) {
           <CheckField form={form} name="spec.ignoreHTTPSErrors" label={texts.ignoreErrors} />
         </>
       )}
+    </Group>
+  );
+}
+
+function RuleOptions({ form }: Props) {
+  return (
+    <Group title={texts.rulesGroup}>
+      <p class="faint">{texts.rulesIntro}</p>
+      <NetworkRulesFields form={form} name="browser.network" values={form.values.browser.network} />
     </Group>
   );
 }

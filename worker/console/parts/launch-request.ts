@@ -1,4 +1,5 @@
 import { linesOf } from "../../../shared/web/forms/lines";
+import { networkRules, networkValues, type NetworkValues } from "../../../shared/web/forms/network-values";
 import { withScheme } from "../../../shared/web/ui";
 import type { Schema } from "../api";
 
@@ -9,7 +10,7 @@ export type LaunchValues = {
   source: "spec" | "profile";
   profileId: string;
   spec: Fields;
-  browser: Fields;
+  browser: Fields & { network: NetworkValues };
   proxy: "keep" | "none" | "custom";
   proxyOverride: Fields;
 };
@@ -20,7 +21,7 @@ export function emptyLaunch(profileId = ""): LaunchValues {
     source: profileId ? "profile" : "spec",
     profileId,
     spec: {},
-    browser: { headless: true },
+    browser: { headless: true, network: networkValues(undefined) },
     proxy: "keep",
     proxyOverride: {},
   };
@@ -59,14 +60,17 @@ export function requestOf(values: LaunchValues): Fields {
               ignoreHTTPSErrors: spec["ignoreHTTPSErrors"] || undefined,
             }) ?? {},
         };
-  request["browser"] = pruned({
+  const network = networkRules(browser.network); // not pruned: an empty list allows nothing
+  const rest = pruned({
     ...browser,
+    network: undefined,
     startUrls: urls(browser["startUrls"]),
     record: browser["record"] ? ["video", "events"] : undefined,
     args: lines(browser["args"]),
     keepAlive: browser["keepAlive"] || undefined,
     keepFiles: browser["keepFiles"] || undefined,
   });
+  request["browser"] = network ? Object.assign(rest ?? {}, { network }) : rest;
   if (values.proxy === "none") request["proxyOverride"] = null;
   if (values.proxy === "custom") request["proxyOverride"] = pruned(values.proxyOverride) ?? {};
   return request;

@@ -98,6 +98,9 @@ export const texts = {
   proxyBypassHint: "Hosts that the browser reaches directly.",
   headers: "Extra HTTP headers",
   ignoreErrors: "Ignore HTTPS errors",
+  rulesGroup: "Network rules",
+  rulesIntro:
+    "What the browser may open, load and connect to. They narrow the rules of the organization and the profile.",
   limitsGroup: "Limits",
   timeout: "Start timeout in milliseconds",
   timeoutHint: "Default 30000.",

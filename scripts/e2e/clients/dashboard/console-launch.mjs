@@ -1,6 +1,7 @@
-// Signs in to the console of a worker with a cookie, sees the host name, launches a profile, sees its thumbnail, opens the
+// Signs in to the console of a worker with a cookie, sees the host name, launches a profile, with network rules, sees its thumbnail, opens the
 // live view, and signs out. Returns the id of the session.
 import { hostname } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 
 export default async ({ base, data, newUser, settled, screenshot }) => {
   const page = await newUser();
@@ -32,7 +33,19 @@ export default async ({ base, data, newUser, settled, screenshot }) => {
   await url.fill('about:blank');
   await page.getByLabel('Record', { exact: true }).check();
   await screenshot(page, 'console-launch-form');
-  await url.press('Enter');
+  await page.getByText('More options').click();
+  await page.getByLabel('Pages that may be opened').selectOption('All web pages, except those below');
+  await page.getByLabel('Denied pages').fill('denied.example');
+  await page.getByLabel('Images').check();
+  const hosts = page.getByLabel('Hosts that may be connected to');
+  await hosts.selectOption('Only the hosts below');
+  await page.getByText(/"connect": \{\s*"allow": \[\]\s*\}/).first().waitFor(); // an empty list allows nothing
+  await screenshot(page, 'console-launch-rules');
+  await hosts.selectOption('All, except denied hosts');
+  const [request] = await Promise.all([page.waitForRequest((r) => r.method() === 'POST' && r.url() === `${base}/sessions/profile`), url.press('Enter')]);
+  const { network } = request.postDataJSON().browser;
+  const rules = { navigate: { deny: ['denied.example'] }, block: ['image'] };
+  if (!isDeepStrictEqual(network, rules)) throw new Error(`the rules are ${JSON.stringify(network)}`);
   const drawer = page.getByRole('dialog');
   await drawer.getByText('First profile').first().waitFor({ timeout: 60_000 });
   const session = /sessions\/([0-9a-f-]{36})/.exec(page.url())[1];

@@ -1,7 +1,8 @@
-import { linesOf } from "../../../shared/web/forms/lines";
-import type { Schema } from "../api";
+import type { components } from "../../../gen/web/cloud";
+import { linesOf } from "./lines";
 
-export type NetworkRules = NonNullable<Schema<"StoredNetworkRules">>;
+/** Rules as the cloud stores them, and as a launch has them. */
+export type NetworkRules = NonNullable<components["schemas"]["StoredNetworkRules"]>;
 
 /** The form values of network rules. */
 export type NetworkValues = {
@@ -27,7 +28,7 @@ const textOf = (patterns: readonly string[] | undefined) => (patterns ?? []).joi
 const denyOf = (rule: string | undefined) => (rule === "deny" ? rule : undefined);
 
 /** Returns the form values of stored rules. */
-export function networkValues(rules: Schema<"StoredNetworkRules"> | undefined): NetworkValues {
+export function networkValues(rules: NetworkRules | null | undefined): NetworkValues {
   const { navigate, connect } = rules ?? {};
   return {
     navigate: {
