@@ -901,7 +901,7 @@ export interface paths {
          *     it contains the cookie. `HEAD` requests and prefetch requests do not consume the token and set no cookie. A link
          *     from another site returns a page that continues to the URL without the token.
          *
-         *     Pages of the origins in `VIEW_FRAME_ANCESTORS` can embed the live view in a frame, with a token in its URL.
+         *     The console and pages of the origins in `VIEW_FRAME_ANCESTORS` can embed the live view in a frame, with a token in its URL.
          */
         get: operations["viewBrowser"];
         put?: never;

@@ -36,7 +36,7 @@ type Bundle struct {
 // policy allows resources and requests of this service only. Screenshots are data: and
 // blob: URLs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
-	"connect-src 'self'; media-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
+	"connect-src 'self'; media-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
 
 const (
 	assetsDir = "assets"

@@ -64,7 +64,7 @@ func TestBundle_ServesPageAtEachRoute(t *testing.T) {
 			w.Header().Get("Cache-Control") != "no-cache" || w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 		}
-		const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self'; " +
+		const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self'; frame-src 'self'; " +
 			"form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
 		if got := w.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: policy %q, want %q", path, got, want)

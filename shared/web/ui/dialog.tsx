@@ -9,8 +9,8 @@ interface DialogProps {
   onClose: () => void;
   children: ComponentChildren;
   footer?: ComponentChildren;
-  /** `drawer` is at the right edge; `wide` is for forms with two columns. */
-  kind?: "modal" | "wide" | "drawer";
+  /** `drawer` is at the right edge, `full` as wide as the window; `wide` is for forms with two columns. */
+  kind?: "modal" | "wide" | "drawer" | "full";
   /** Without it, Escape and the close button do nothing. */
   closable?: boolean;
 }
@@ -20,7 +20,7 @@ interface DialogProps {
  * them, and in a drawer, it is the dialog.
  */
 function firstControl(dialog: HTMLDialogElement, kind: DialogProps["kind"]): HTMLElement {
-  if (kind === "drawer") return dialog;
+  if (kind === "drawer" || kind === "full") return dialog;
   const find = (selector: string) => dialog.querySelector<HTMLElement>(`:scope > .dialog-frame > ${selector}`);
   return (
     find(".content :is(input, select, textarea):not(:disabled, [readonly], [hidden])") ??
@@ -29,6 +29,8 @@ function firstControl(dialog: HTMLDialogElement, kind: DialogProps["kind"]): HTM
     dialog
   );
 }
+
+const classes = { modal: "modal", wide: "modal wide", drawer: "drawer", full: "drawer full" };
 
 /** A modal dialog. The browser keeps the focus inside and returns it when the dialog closes. */
 export function Dialog({ title, onClose, children, footer, kind = "modal", closable = true }: DialogProps) {
@@ -47,7 +49,7 @@ export function Dialog({ title, onClose, children, footer, kind = "modal", closa
   return (
     <dialog
       ref={ref}
-      class={kind === "wide" ? "modal wide" : kind}
+      class={classes[kind]}
       tabIndex={-1}
       aria-labelledby={id}
       onCancel={(event) => {

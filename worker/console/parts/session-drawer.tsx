@@ -40,8 +40,9 @@ import "./session-drawer.css";
 type Session = Schema<"BrowserSession">;
 const t = texts.drawer;
 
-/** The details of a session at the right edge. */
+/** The details of a session: at the right edge, or with `open=here` in the whole window, beside the live view. */
 export function SessionDrawer({ id, onClose }: { id: string; onClose: () => void }) {
+  const [address] = useAddress<"open">();
   const session = useQuery({
     queryKey: ["session", id],
     queryFn: () =>
@@ -54,7 +55,11 @@ export function SessionDrawer({ id, onClose }: { id: string; onClose: () => void
   });
   const missing = session.error instanceof ApiError && [400, 404].includes(session.error.status);
   return (
-    <Dialog kind="drawer" title={session.data ? nameOf(session.data) : t.title} onClose={onClose}>
+    <Dialog
+      kind={address.open === "here" && session.data?.status === "running" ? "full" : "drawer"}
+      title={session.data ? nameOf(session.data) : t.title}
+      onClose={onClose}
+    >
       {missing ? (
         <Empty icon="activity" title={t.notFound}>
           {t.notFoundHint}
@@ -70,15 +75,21 @@ export function SessionDrawer({ id, onClose }: { id: string; onClose: () => void
 
 function Content({ session }: { session: Session }) {
   const running = session.status === "running";
+  const [address] = useAddress<"open">();
   const [revision, setRevision] = useState(0);
+  const here = address.open === "here";
   return (
     <>
       <Actions session={session} />
       {running && (
         <>
-          <div class="drawer-picture">
-            <Thumbnail session={session} width={1200} revision={revision} />
-          </div>
+          {here ? (
+            <LiveView session={session} />
+          ) : (
+            <div class="drawer-picture">
+              <Thumbnail session={session} width={1200} revision={revision} />
+            </div>
+          )}
           <NavigateForm launchId={session.launchId} onDone={() => setRevision((now) => now + 1)} />
         </>
       )}
@@ -128,11 +139,28 @@ function useOpenedView(session: Session, onError: (error: unknown) => void): voi
   }, [address.open]);
 }
 
+/** The live view in the page. The worker allows it only to pages of its own origin. */
+function LiveView({ session }: { session: Session }) {
+  const view = useQuery({
+    queryKey: ["view", session.launchId],
+    queryFn: () => addressOf(session, "view"),
+    staleTime: Infinity, // a new address would load the view again
+    gcTime: 0,
+  });
+  return (
+    <Loaded query={view} lines={8}>
+      {(url) => <iframe class="drawer-view" src={url} title={t.live} allow="clipboard-read; clipboard-write" />}
+    </Loaded>
+  );
+}
+
 /** The main actions. Their errors are shown here: a message at the edge of the page would be behind the drawer. */
 function Actions({ session }: { session: Session }) {
   const queries = useQueryClient();
   const [ending, setEnding] = useState(false);
   const [error, setError] = useState<unknown>();
+  const [address, change] = useAddress<"open">();
+  const here = address.open === "here";
   useOpenedView(session, setError);
   const open = (page: BrowserPage) => {
     setError(undefined);
@@ -161,7 +189,18 @@ function Actions({ session }: { session: Session }) {
         <SessionStatus session={session} />
         <span class="grow" />
         <RecordingButton session={session} onOpen={(_, page) => open(page)} />
-        <Button kind="primary" size="small" icon="eye" title={texts.newTab} onClick={() => open("view")}>
+        {session.viewUrl && new URL(session.viewUrl).origin === location.origin && (
+          <Button
+            kind="primary"
+            size="small"
+            icon="eye"
+            aria-pressed={here}
+            onClick={() => change({ open: here ? "" : "here" })}
+          >
+            {texts.viewHere}
+          </Button>
+        )}
+        <Button size="small" icon="external" title={texts.newTab} onClick={() => open("view")}>
           {texts.view}
         </Button>
         {session.devtoolsFrontendUrl && (

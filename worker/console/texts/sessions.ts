@@ -132,6 +132,7 @@ export const texts = {
   keepRunning: "Keep running",
   extend: "Extend by 10 minutes",
   view: "View",
+  viewHere: "View here",
   viewOf: (name: string) => `Open the live view of ${name}`,
   devtools: "DevTools",
   browserPage: "Browser page",

@@ -38,7 +38,7 @@ type Config struct {
 	CACertificates []string       `env:"CA_CERTIFICATES" doc:"Additional trusted certificate authorities: PEM files, or directories of them, separated by commas."`
 	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
 	DebugPortUsers []string       `env:"DEBUG_PORT_USERS" doc:"Users of this host who may connect to debug ports, besides root and the worker's user, separated by commas."`
-	FrameAncestors []string       `env:"VIEW_FRAME_ANCESTORS" doc:"Origins whose pages may embed the live view, separated by commas, such as https://*.example.com. Default: none."`
+	FrameAncestors []string       `env:"VIEW_FRAME_ANCESTORS" doc:"Origins whose pages may embed the live view, separated by commas, such as https://*.example.com. The console always may."`
 
 	ChromiumPath  string `env:"CHROMIUM_PATH" group:"Browsers" doc:"Path of the Chromium to launch besides the builds in BROWSERS_DIR. Default: the system's Chromium."`
 	AutoEngine    bool   `env:"AUTO_ENGINE" envDefault:"false" doc:"Use a headless shell for launches that name no engine and need nothing else."`

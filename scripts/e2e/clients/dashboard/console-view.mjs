@@ -56,8 +56,8 @@ const usesTools = async (page, dialog, screenshot) => {
   if (!Array.isArray(state.cookies) || !Array.isArray(state.origins)) throw new Error(`the storage state is ${JSON.stringify(state)}`);
 };
 
-// Opens the live view with the link of the dashboard, signs in on the way, returns to the session, uses its tools and
-// ends it.
+// Opens the live view with the link of the dashboard, signs in on the way, returns to the session, uses its tools,
+// shows the live view in the page, and ends it.
 export default async ({ data, newUser, settled, screenshot }) => {
   const page = await newUser({ viewport: { width: 390, height: 844 } });
   await page.goto(data.view);
@@ -68,6 +68,14 @@ export default async ({ data, newUser, settled, screenshot }) => {
   await page.getByLabel('Worker key').fill(data.workerKey);
   await page.keyboard.press('Enter');
   await usesTools(page, page.getByRole('dialog'), screenshot);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.getByRole('dialog').getByRole('button', { name: 'View here' }).click();
+  const view = page.frameLocator('iframe[title="Live view"]');
+  await view.locator('canvas').first().waitFor();
+  await view.locator('body[data-state=live]').waitFor();
+  await screenshot(page, 'console-session-here');
+  await page.getByRole('dialog').getByRole('button', { name: 'View here' }).click();
+  await page.locator('iframe').waitFor({ state: 'detached' });
   await page.getByRole('dialog').getByRole('button', { name: 'End session' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'End session' }).last().click();
   await page.getByRole('dialog').getByText('Ended', { exact: true }).first().waitFor();

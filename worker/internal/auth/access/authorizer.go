@@ -191,19 +191,25 @@ func setSecurityHeaders(h http.Header, frameAncestors string) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	if frameAncestors != noAncestors {
+	switch frameAncestors {
+	case noAncestors:
+		h.Set("X-Frame-Options", "DENY")
+	case "'self'":
+		h.Set("X-Frame-Options", "SAMEORIGIN")
+	default:
 		h.Del("X-Frame-Options") // it cannot name origins
 	}
 }
 
-func (a *Authorizer) isEmbeddable(kind Kind) bool {
-	return kind == ViewPage && len(a.FrameAncestors) > 0
+// isEmbeddable reports whether a request for a frame opens the page: of the live view, for the console and the
+// configured origins.
+func (a *Authorizer) isEmbeddable(r *http.Request, kind Kind) bool {
+	return kind == ViewPage && (isSameOrigin(r) || len(a.FrameAncestors) > 0)
 }
 
 func (a *Authorizer) frameAncestors(kind Kind) string {
-	if !a.isEmbeddable(kind) {
+	if kind != ViewPage {
 		return noAncestors
 	}
-	return strings.Join(a.FrameAncestors, " ")
+	return strings.Join(append([]string{"'self'"}, a.FrameAncestors...), " ")
 }

@@ -58,7 +58,7 @@ func TestViewPage_OpensInFrameOfAncestorOnly(t *testing.T) {
 	if got.status != 200 || !strings.HasSuffix(cookie, "; HttpOnly; Secure; SameSite=None; Partitioned") {
 		t.Errorf("in a frame: %d, cookie %s", got.status, cookie)
 	}
-	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors https://app.example https://*.app.example;") || got.header.Get("X-Frame-Options") != "" {
+	if policy := got.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'self' https://app.example https://*.app.example;") || got.header.Get("X-Frame-Options") != "" {
 		t.Errorf("in a frame: %v", got.header)
 	}
 	cookie, _, _ = strings.Cut(cookie, ";")
@@ -67,17 +67,23 @@ func TestViewPage_OpensInFrameOfAncestorOnly(t *testing.T) {
 	}
 	without := newFixture(t, "https://edge.example")
 	for name, test := range map[string]struct {
-		fixture *fixture
-		path    string
+		fixture            *fixture
+		path               string
+		options, ancestors string
 	}{
-		"another page":      {h, "/page?ct=" + h.token(t, launch, ticket.Control)},
-		"without ancestors": {without, "/view?t=" + without.token(t, launch, ticket.View)},
+		"another page":      {h, "/page?ct=" + h.token(t, launch, ticket.Control), "DENY", "'none'"},
+		"without ancestors": {without, "/view?t=" + without.token(t, launch, ticket.View), "SAMEORIGIN", "'self'"},
 	} {
 		got := do(t, "GET", test.fixture.urlOf(launch, test.path), frame...)
-		if got.header.Get("Set-Cookie") != "" || got.header.Get("X-Frame-Options") != "DENY" ||
-			!strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+		if got.header.Get("Set-Cookie") != "" || got.header.Get("X-Frame-Options") != test.options ||
+			!strings.Contains(got.header.Get("Content-Security-Policy"), "frame-ancestors "+test.ancestors+";") {
 			t.Errorf("%s: %d %v", name, got.status, got.header)
 		}
+	}
+	own := append(slices.Clone(frame[:4]), "Sec-Fetch-Site", "same-origin")
+	got = do(t, "GET", without.urlOf(launch, "/view?t="+without.token(t, launch, ticket.View)), own...)
+	if cookie := got.header.Get("Set-Cookie"); got.status != 303 || !strings.HasSuffix(cookie, "; HttpOnly; Secure; SameSite=Strict") {
+		t.Errorf("in a frame of the worker: %d, cookie %s", got.status, cookie)
 	}
 }
 

@@ -65,7 +65,7 @@ func (a *Authorizer) redeem(c echo.Context, id string, l *link, allowed bool, ki
 				Name: ticket.CookieName(id, t.use), Value: t.token, Path: a.Address.BrowserPath(id),
 				HttpOnly: true, Secure: a.Address.Secure(), SameSite: http.SameSiteStrictMode,
 			}
-			if isFrame(c.Request()) { // a frame of another site gets only such cookies; they count only below that site
+			if isFrame(c.Request()) && !isSameOrigin(c.Request()) { // a frame of another site gets only such cookies; they count only below that site
 				cookie.Secure, cookie.SameSite, cookie.Partitioned = true, http.SameSiteNoneMode, true
 			}
 			c.SetCookie(cookie)
@@ -99,7 +99,7 @@ func refreshToCleanURL(c echo.Context, cleanURL string) error {
 }
 
 func (a *Authorizer) isNavigation(r *http.Request, kind Kind) bool {
-	return opensPage(r, a.isEmbeddable(kind))
+	return opensPage(r, a.isEmbeddable(r, kind))
 }
 
 // opensPage reports whether a request opens a page for a user, with frames also in a
@@ -114,6 +114,8 @@ func opensPage(r *http.Request, frames bool) bool {
 
 // isFrame reports whether a page embeds the response.
 func isFrame(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Dest") == "iframe" }
+
+func isSameOrigin(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "same-origin" }
 
 func isCrossSite(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Site") == "cross-site" }
 

@@ -1,0 +1,1 @@
+import{k as e}from"./chunk-M75W4QF6.js";function o(){return[...crypto.getRandomValues(new Uint8Array(16))].map(n=>n.toString(16).padStart(2,"0")).join("")}function s(){let t=e();return n=>{let r=JSON.stringify(n);return t.current?.body!==r&&(t.current={body:r,key:o()}),t.current.key}}export{o as a,s as b};

@@ -1,1 +1,0 @@
-import{a as o}from"./chunk-SHHXDWED.js";import{F as i,P as e,c as n,p as t}from"./chunk-MXHKB7AX.js";function p(){return t(n,{children:[t("div",{class:"page-header",children:t("h1",{children:o.notFound})}),t(r,{})]})}function r(){return t(e,{icon:"help",title:o.notFoundTitle,action:t(i,{to:"/",children:o.toOverview}),children:o.notFoundHint})}export{p as a,r as b};
