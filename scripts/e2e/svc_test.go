@@ -123,6 +123,12 @@ func (c commandLine) testDoctor(t *testing.T) {
 	type finding struct{ Check, State, Text, Advice string }
 	var checks []string
 	for _, f := range decodeOutput[[]finding](t, c, "doctor") {
+		if f.Check == "isolation" || f.Check == "fonts" { // depends on the host
+			if (f.State == "warning") != (f.Text != "complete") {
+				t.Errorf("%+v", f)
+			}
+			continue
+		}
 		checks = append(checks, f.Check)
 		if f.State != "ok" {
 			t.Errorf("%+v", f)

@@ -169,6 +169,19 @@ func (d *demo) profile(ctx context.Context) error {
 	return nil
 }
 
+// limits says which isolation this machine does not provide, such as without root.
+func (d *demo) limits(ctx context.Context) string {
+	answer, err := d.worker.GetWorkerHealthWithResponse(ctx)
+	if err != nil || answer.JSON200 == nil || answer.JSON200.Data.Isolation.Complete {
+		return ""
+	}
+	var missing []string
+	for _, name := range answer.JSON200.Data.Isolation.Missing {
+		missing = append(missing, string(name))
+	}
+	return ". This machine does not provide " + strings.Join(missing, ", ") + ": svc doctor says what this means"
+}
+
 func (d *demo) launch(ctx context.Context) (workerapi.BrowserSession, error) {
 	answer, err := d.worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{ProfileId: &d.profileID})
 	if err != nil {

@@ -105,7 +105,7 @@ func run(ctx context.Context, verbose bool) (err error) {
 	if err := demo.profile(ctx); err != nil {
 		return err
 	}
-	logf("Launching a browser")
+	logf("Launching a browser%s", demo.limits(ctx))
 	session, err := demo.launch(ctx)
 	if err != nil {
 		return err

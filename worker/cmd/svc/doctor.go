@@ -36,7 +36,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Check the way to the worker, and say what to do", Args: cobra.NoArgs,
 		Long: `Checks that the worker can be reached, the proxies on the way, TLS, the clock of this machine, the versions, the key, whether the
-worker accepts launches, and with a launch of a few seconds that a WebSocket reaches a browser. The exit code is that of the first
+worker accepts launches, what its host does not provide, and with a launch of a few seconds that a WebSocket reaches a browser. The exit code is that of the first
 check that fails.`,
 		RunE: func(*cobra.Command, []string) error { return a.doctor(noLaunch) },
 	}
@@ -99,6 +99,7 @@ func examine(ctx context.Context, settings config, worker *svc.Client, noLaunch 
 		return append(findings, failure("key", err, "Get the worker key (API_KEY of the worker) from its operator, then run svc login."))
 	}
 	findings = append(findings, finding{Check: "key", State: "ok", Text: "the worker accepts it"}, checkReadiness(ctx, address))
+	findings = append(findings, checkHost(health)...)
 	if !noLaunch {
 		findings = append(findings, checkWebSocket(ctx, worker)...)
 	}
@@ -225,6 +226,51 @@ func checkVersion(health workerapi.WorkerHealth) finding {
 		f.State, f.code, f.Advice = "failed", exitFailure, "Use the svc that was released with the worker: this one is for contract "+workerapi.ContractVersion+"."
 	}
 	return f
+}
+
+// withoutMechanism says what a host without an isolation mechanism means for its users.
+func withoutMechanism(name workerapi.IsolationPieceName) string {
+	switch name {
+	case workerapi.UserId:
+		return "browsers run as the user of the worker"
+	case workerapi.PidNamespace, workerapi.ProcessList:
+		return "browsers see the processes of the host"
+	case workerapi.NetworkNamespace:
+		return "only Chromium's settings keep traffic on the proxy, and users of the host reach the debug ports"
+	case workerapi.MountNamespace:
+		return "browsers see the files of the host"
+	case workerapi.PrivateFiles:
+		return "the files of a browser have no limit but the disk"
+	case workerapi.MemoryLimit:
+		return "a page can use the memory of the host"
+	case workerapi.ProcessLimit:
+		return "a page can use all processes of the host"
+	case workerapi.CgroupKill:
+		return "processes are killed one by one"
+	case workerapi.Sandbox:
+		return "Chromium runs without its own sandbox: open only sites that you trust"
+	}
+	return "not in effect"
+}
+
+// checkHost warns of what the host of the worker does not provide.
+func checkHost(health workerapi.WorkerHealth) (findings []finding) {
+	for _, name := range health.Isolation.Missing {
+		findings = append(findings, finding{Check: "isolation", State: "warning", Text: "no " + string(name) + ": " + withoutMechanism(name)})
+	}
+	if len(findings) == 0 {
+		findings = append(findings, finding{Check: "isolation", State: "ok", Text: "complete"})
+	} else {
+		findings[len(findings)-1].Advice = "Run the worker as root or from its image. svc-worker selftest says why a mechanism is missing."
+	}
+	if health.MissingScripts != nil && len(*health.MissingScripts) > 0 {
+		var scripts []string
+		for _, script := range *health.MissingScripts {
+			scripts = append(scripts, string(script))
+		}
+		findings = append(findings, finding{"fonts", "warning", "pages show boxes instead of " + strings.Join(scripts, ", "), "Install Noto fonts on the host of the worker.", 0})
+	}
+	return findings
 }
 
 func checkReadiness(ctx context.Context, address *url.URL) finding {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/sharedapi"
+	"github.com/browser-svc/svc/gen/workerapi"
 	svc "github.com/browser-svc/svc/openapi/sdk/go"
 )
 
@@ -300,5 +301,25 @@ func TestDoctor_SaysWhatIsWrong(t *testing.T) {
 		if code != exitUnreachable || !strings.Contains(out, want) {
 			t.Errorf("%s: exit code %d, want %q:\n%s", address, code, want, out)
 		}
+	}
+}
+
+func TestDoctor_WarnsOfMissingIsolation(t *testing.T) {
+	var missing []workerapi.IsolationPieceName
+	for _, name := range strings.Fields("userId pidNamespace processList networkNamespace mountNamespace privateFiles memoryLimit processLimit cgroupKill sandbox") {
+		missing = append(missing, workerapi.IsolationPieceName(name))
+	}
+	health := workerapi.WorkerHealth{Isolation: workerapi.IsolationSummary{Missing: missing}, MissingScripts: &[]workerapi.WritingScript{"thai", "emoji"}}
+	found := checkHost(health)
+	for i, f := range found {
+		if f.State != "warning" || (f.Advice != "") != (i >= len(missing)-1) || strings.HasSuffix(f.Text, "not in effect") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(found) != len(missing)+1 || !strings.HasSuffix(found[len(missing)].Text, "thai, emoji") {
+		t.Errorf("found %+v", found)
+	}
+	if found := checkHost(workerapi.WorkerHealth{}); len(found) != 1 || found[0].State != "ok" {
+		t.Errorf("a complete host: %+v", found)
 	}
 }
