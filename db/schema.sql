@@ -98,7 +98,7 @@ COMMENT ON FUNCTION public.license_stale(lease_until timestamp with time zone) I
 CREATE TABLE public.access_tokens (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
-    user_id uuid NOT NULL,
+    user_id uuid,
     name text NOT NULL,
     scopes text[] NOT NULL,
     token_hash bytea NOT NULL,
@@ -106,13 +106,15 @@ CREATE TABLE public.access_tokens (
     created_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     last_used_at timestamp with time zone,
+    service_account_id uuid,
     CONSTRAINT access_tokens_scopes CHECK ((cardinality(scopes) > 0)),
+    CONSTRAINT access_tokens_subject CHECK (((user_id IS NULL) <> (service_account_id IS NULL))),
     CONSTRAINT access_tokens_token_hash_length CHECK ((length(token_hash) = 32))
 );
 
 ALTER TABLE ONLY public.access_tokens FORCE ROW LEVEL SECURITY;
 
-COMMENT ON TABLE public.access_tokens IS 'Tokens with which programs act for a user in one organization. They end with the membership.';
+COMMENT ON TABLE public.access_tokens IS 'Tokens with which programs act for a user or a service account in one organization. They end with the membership or the account.';
 
 COMMENT ON COLUMN public.access_tokens.token_hash IS 'SHA-256 of the token. The token itself is never stored.';
 
@@ -222,9 +224,10 @@ CREATE TABLE public.audit_events (
     request_id text,
     details jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at timestamp with time zone NOT NULL,
+    actor_name text,
     CONSTRAINT audit_events_action_check CHECK (((action ~ '^[a-z][A-Za-z]*\.[a-z][A-Za-z]*$'::text) AND (length(action) <= 64))),
     CONSTRAINT audit_events_actor CHECK (((actor_type = ANY (ARRAY['operator'::text, 'system'::text])) = (actor_id IS NULL))),
-    CONSTRAINT audit_events_actor_type_check CHECK ((actor_type = ANY (ARRAY['user'::text, 'key'::text, 'operator'::text, 'system'::text]))),
+    CONSTRAINT audit_events_actor_type_check CHECK ((actor_type = ANY (ARRAY['user'::text, 'key'::text, 'serviceAccount'::text, 'operator'::text, 'system'::text]))),
     CONSTRAINT audit_events_target_id_check CHECK (((length(target_id) >= 1) AND (length(target_id) <= 128)))
 );
 
@@ -233,6 +236,8 @@ ALTER TABLE ONLY public.audit_events FORCE ROW LEVEL SECURITY;
 COMMENT ON TABLE public.audit_events IS 'The audit log. It has no foreign keys because its rows are kept when their subject is deleted, even an organization.';
 
 COMMENT ON COLUMN public.audit_events.organization_id IS 'Null for an operator''s action on a user: no organization sees it.';
+
+COMMENT ON COLUMN public.audit_events.actor_name IS 'The name of a service account at the time of the event; null for other actors.';
 
 CREATE TABLE public.auth_attempts (
     kind text NOT NULL,
@@ -842,6 +847,26 @@ COMMENT ON COLUMN public.secrets.password_secret IS 'The password, encrypted wit
 
 COMMENT ON COLUMN public.secrets.totp_secret IS 'The TOTP seed, encrypted in the same way; null for none.';
 
+CREATE TABLE public.service_accounts (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    name text NOT NULL,
+    scopes text[] NOT NULL,
+    disabled boolean DEFAULT false NOT NULL,
+    created_by uuid,
+    created_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone,
+    CONSTRAINT service_accounts_scopes CHECK ((cardinality(scopes) > 0))
+);
+
+ALTER TABLE ONLY public.service_accounts FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.service_accounts IS 'Identities of organizations for programs that belong to no person.';
+
+COMMENT ON COLUMN public.service_accounts.disabled IS 'A disabled account has no tokens.';
+
+COMMENT ON COLUMN public.service_accounts.last_used_at IS 'Written at most once a minute for each token; null if the account was never used.';
+
 CREATE TABLE public.subscription_add_ons (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -1122,6 +1147,15 @@ ALTER TABLE ONLY public.secrets
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_name UNIQUE (organization_id, name);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_organization_key UNIQUE (organization_id, id);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.subscription_add_ons
     ADD CONSTRAINT subscription_add_ons_pkey PRIMARY KEY (id);
 
@@ -1146,6 +1180,8 @@ ALTER TABLE ONLY public.users
 CREATE INDEX access_tokens_expires_at_idx ON public.access_tokens USING btree (expires_at);
 
 CREATE INDEX access_tokens_membership_idx ON public.access_tokens USING btree (organization_id, user_id);
+
+CREATE INDEX access_tokens_service_account_idx ON public.access_tokens USING btree (organization_id, service_account_id) WHERE (service_account_id IS NOT NULL);
 
 CREATE INDEX activity_sessions_feed ON public.activity_sessions USING btree (organization_id, started_at DESC, id DESC);
 
@@ -1223,6 +1259,8 @@ CREATE INDEX profiles_list ON public.profiles USING btree (organization_id, crea
 
 CREATE INDEX profiles_tags ON public.profiles USING gin (tags) WHERE (NOT ephemeral);
 
+CREATE INDEX service_accounts_created_by ON public.service_accounts USING btree (created_by) WHERE (created_by IS NOT NULL);
+
 CREATE INDEX subscriptions_due_idx ON public.subscriptions USING btree (current_period_end) WHERE (current_period_end IS NOT NULL);
 
 CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USING btree (provider_checkout_id) WHERE (provider_checkout_id IS NOT NULL);
@@ -1237,6 +1275,9 @@ CREATE TRIGGER forget_secret_profile AFTER DELETE ON public.profiles FOR EACH RO
 
 ALTER TABLE ONLY public.access_tokens
     ADD CONSTRAINT access_tokens_membership_fkey FOREIGN KEY (organization_id, user_id) REFERENCES public.memberships(organization_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.access_tokens
+    ADD CONSTRAINT access_tokens_service_account_fkey FOREIGN KEY (organization_id, service_account_id) REFERENCES public.service_accounts(organization_id, id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.activity_sessions
     ADD CONSTRAINT activity_sessions_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
@@ -1310,6 +1351,12 @@ ALTER TABLE ONLY public.profiles
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_created_by_fkey FOREIGN KEY (created_by) REFERENCES public.users(id) ON DELETE SET NULL;
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.subscription_add_ons
     ADD CONSTRAINT subscription_add_ons_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.subscriptions(organization_id) ON DELETE CASCADE;
 
@@ -1374,6 +1421,8 @@ CREATE POLICY all_organizations ON public.profile_data_versions TO svc_all USING
 CREATE POLICY all_organizations ON public.profiles TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.secrets TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.service_accounts TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.subscription_add_ons TO svc_all USING (true);
 
@@ -1455,6 +1504,8 @@ CREATE POLICY one_organization ON public.profiles USING ((organization_id = ( SE
 
 CREATE POLICY one_organization ON public.secrets USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
+CREATE POLICY one_organization ON public.service_accounts USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
 CREATE POLICY one_organization ON public.subscription_add_ons USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.subscriptions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
@@ -1470,6 +1521,8 @@ ALTER TABLE public.profile_data_versions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.profiles ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.secrets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.service_accounts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.subscription_add_ons ENABLE ROW LEVEL SECURITY;
 

@@ -98,10 +98,11 @@ func (e ApiKeySortField) Valid() bool {
 
 // Defines values for AuditActorType.
 const (
-	AuditActorTypeKey      AuditActorType = "key"
-	AuditActorTypeOperator AuditActorType = "operator"
-	AuditActorTypeSystem   AuditActorType = "system"
-	AuditActorTypeUser     AuditActorType = "user"
+	AuditActorTypeKey            AuditActorType = "key"
+	AuditActorTypeOperator       AuditActorType = "operator"
+	AuditActorTypeServiceAccount AuditActorType = "serviceAccount"
+	AuditActorTypeSystem         AuditActorType = "system"
+	AuditActorTypeUser           AuditActorType = "user"
 )
 
 // Valid indicates whether the value is a known member of the AuditActorType enum.
@@ -110,6 +111,8 @@ func (e AuditActorType) Valid() bool {
 	case AuditActorTypeKey:
 		return true
 	case AuditActorTypeOperator:
+		return true
+	case AuditActorTypeServiceAccount:
 		return true
 	case AuditActorTypeSystem:
 		return true
@@ -963,6 +966,27 @@ func (e SecretSortField) Valid() bool {
 	}
 }
 
+// Defines values for ServiceAccountSortField.
+const (
+	ServiceAccountSortFieldCreatedAt  ServiceAccountSortField = "createdAt"
+	ServiceAccountSortFieldLastUsedAt ServiceAccountSortField = "lastUsedAt"
+	ServiceAccountSortFieldName       ServiceAccountSortField = "name"
+)
+
+// Valid indicates whether the value is a known member of the ServiceAccountSortField enum.
+func (e ServiceAccountSortField) Valid() bool {
+	switch e {
+	case ServiceAccountSortFieldCreatedAt:
+		return true
+	case ServiceAccountSortFieldLastUsedAt:
+		return true
+	case ServiceAccountSortFieldName:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionMomentKind.
 const (
 	SessionMomentKindAdopted        SessionMomentKind = "adopted"
@@ -1318,19 +1342,22 @@ type AuditAction = string
 
 // AuditActor The actor of the change.
 type AuditActor struct {
-	// Email The address of the user at that time; null for a key, an operator and the service itself.
+	// Email The address of the user at that time; null for other actors.
 	Email *string `json:"email"`
 
 	// Id An identifier, or null if there is none.
 	Id *OptionalUuid `json:"id"`
 
-	// Type `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
-	// itself.
+	// Name The name of the service account at that time; null for other actors.
+	Name *string `json:"name"`
+
+	// Type `user`: a user. `key`: an organization key. `serviceAccount`: a service account. `operator`: the operator of the
+	// service. `system`: the service itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
-// itself.
+// AuditActorType `user`: a user. `key`: an organization key. `serviceAccount`: a service account. `operator`: the operator of the
+// service. `system`: the service itself.
 type AuditActorType string
 
 // AuditDetails Details of the change. The members depend on the action. If the actor used an access token, `accessToken`
@@ -2114,6 +2141,17 @@ type CreateSecretRequest struct {
 	//
 	// Example: robot@example.com
 	Username *SecretUsername `json:"username,omitempty"`
+}
+
+// CreateServiceAccountRequest A new service account.
+type CreateServiceAccountRequest struct {
+	// Name The name of the account, unique in the organization, such as the program that uses it.
+	//
+	// Example: deployment
+	Name ServiceAccountName `json:"name"`
+
+	// Scopes The scopes of the token.
+	Scopes AccessTokenScopes `json:"scopes"`
 }
 
 // CreatedAccessToken A new access token.
@@ -4201,6 +4239,73 @@ type SecretUsername = string
 // Sequence A number that increases with each start and heartbeat of one boot of a worker.
 type Sequence = int64
 
+// ServiceAccount An identity of an organization that belongs to no person.
+type ServiceAccount struct {
+	// CreatedAt A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	CreatedAt externalRef0.Timestamp `json:"createdAt"`
+
+	// CreatedBy An identifier, or null if there is none.
+	CreatedBy *OptionalUuid `json:"createdBy"`
+
+	// Disabled Whether the account is disabled and has no tokens.
+	Disabled bool `json:"disabled"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// LastUsedAt A time in UTC, RFC 3339; null if the event has not happened.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	LastUsedAt *externalRef0.OptionalTimestamp `json:"lastUsedAt"`
+
+	// Name The name of the account, unique in the organization, such as the program that uses it.
+	//
+	// Example: deployment
+	Name ServiceAccountName `json:"name"`
+
+	// Scopes The scopes of the token.
+	Scopes AccessTokenScopes `json:"scopes"`
+}
+
+// ServiceAccountList A page of service accounts.
+type ServiceAccountList struct {
+	// Items The accounts of this page.
+	Items []ServiceAccount `json:"items"`
+
+	// Pagination The position of a page in the list.
+	Pagination externalRef0.Pagination `json:"pagination"`
+}
+
+// ServiceAccountListResponse A success with a page of service accounts.
+type ServiceAccountListResponse struct {
+	// Data A page of service accounts.
+	Data ServiceAccountList `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.SuccessFlag `json:"success"`
+}
+
+// ServiceAccountName The name of the account, unique in the organization, such as the program that uses it.
+//
+// Example: deployment
+type ServiceAccountName = string
+
+// ServiceAccountResponse A success with a service account.
+type ServiceAccountResponse struct {
+	// Data An identity of an organization that belongs to no person.
+	Data ServiceAccount `json:"data"`
+
+	// Success True for every success.
+	Success externalRef0.SuccessFlag `json:"success"`
+}
+
+// ServiceAccountSortField The sort fields of service accounts.
+type ServiceAccountSortField string
+
 // Session A browser session, as reported by its worker. `keyId` is the organization key that started it. `network` is absent until the
 // worker has reported it with the end.
 type Session struct {
@@ -4958,6 +5063,20 @@ type UpdateProxySettings struct {
 // UpdateSecretRequest The fields to update.
 type UpdateSecretRequest = json.RawMessage
 
+// UpdateServiceAccountRequest The fields to update. Omitted fields do not change.
+type UpdateServiceAccountRequest struct {
+	// Disabled Whether the account is disabled and has no tokens.
+	Disabled *bool `json:"disabled,omitempty"`
+
+	// Name The name of the account, unique in the organization, such as the program that uses it.
+	//
+	// Example: deployment
+	Name *ServiceAccountName `json:"name,omitempty"`
+
+	// Scopes The scopes of the token.
+	Scopes *AccessTokenScopes `json:"scopes,omitempty"`
+}
+
 // UpdateUserRequest The fields to change.
 type UpdateUserRequest struct {
 	// Name The display name of the user.
@@ -5372,6 +5491,14 @@ type SecretIdOrName = SecretName
 // SecretSortBy The sort fields of secrets.
 type SecretSortBy = SecretSortField
 
+// ServiceAccountId An identifier.
+//
+// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+type ServiceAccountId = externalRef0.Uuid
+
+// ServiceAccountSortBy The sort fields of service accounts.
+type ServiceAccountSortBy = ServiceAccountSortField
+
 // SessionCursor defines model for SessionCursor.
 type SessionCursor = string
 
@@ -5448,7 +5575,7 @@ type ListAuditEventsParams struct {
 	// Action Only events with this action.
 	Action *AuditActionFilter `form:"action,omitempty" json:"action,omitempty"`
 
-	// ActorId Only events of this user or key.
+	// ActorId Only events of this user, key or service account.
 	ActorId *AuditActorFilter `form:"actorId,omitempty" json:"actorId,omitempty"`
 
 	// TargetId Only events with this target.
@@ -5677,6 +5804,36 @@ type ListMembersParams struct {
 	Role *MemberRole `form:"role,omitempty" json:"role,omitempty"`
 }
 
+// ListServiceAccountsParams defines parameters for ListServiceAccounts.
+type ListServiceAccountsParams struct {
+	// Page The page number, starting at 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit The maximum number of items per page.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy The sort field.
+	SortBy *ServiceAccountSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The sort direction.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+}
+
+// ListServiceAccountTokensParams defines parameters for ListServiceAccountTokens.
+type ListServiceAccountTokensParams struct {
+	// Page The page number, starting at 1.
+	Page *externalRef0.Page `form:"page,omitempty" json:"page,omitempty"`
+
+	// Limit The maximum number of items per page.
+	Limit *externalRef0.Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// SortBy The sort field.
+	SortBy *AccessTokenSortBy `form:"sortBy,omitempty" json:"sortBy,omitempty"`
+
+	// SortOrder The sort direction.
+	SortOrder *externalRef0.SortOrder `form:"sortOrder,omitempty" json:"sortOrder,omitempty"`
+}
+
 // ListPlansParams defines parameters for ListPlans.
 type ListPlansParams struct {
 	// Page The page number, starting at 1.
@@ -5866,6 +6023,15 @@ type InviteMemberJSONRequestBody = InviteMemberRequest
 
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = UpdateMemberRequest
+
+// CreateServiceAccountJSONRequestBody defines body for CreateServiceAccount for application/json ContentType.
+type CreateServiceAccountJSONRequestBody = CreateServiceAccountRequest
+
+// UpdateServiceAccountJSONRequestBody defines body for UpdateServiceAccount for application/json ContentType.
+type UpdateServiceAccountJSONRequestBody = UpdateServiceAccountRequest
+
+// CreateServiceAccountTokenJSONRequestBody defines body for CreateServiceAccountToken for application/json ContentType.
+type CreateServiceAccountTokenJSONRequestBody = CreateAccessTokenRequest
 
 // CreateProfileJSONRequestBody defines body for CreateProfile for application/json ContentType.
 type CreateProfileJSONRequestBody = CreateProfileRequest
@@ -6118,8 +6284,8 @@ type ClientInterface interface {
 
 	// ListAuditEvents List audit events
 	//
-	// Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
-	// uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
+	// Lists changes to keys, service accounts, members, roles, invitations, billing, profiles and secrets of the active
+	// organization, and uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
 	//
 	// Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6873,8 +7039,8 @@ type ClientInterface interface {
 
 	// DeleteOrganization Delete an organization
 	//
-	// Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
-	// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+	// Permanently deletes the organization and all of its members, invitations, keys, service accounts, profiles,
+	// secrets, session history and its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
 	// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
 	// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
 	// the free plan first.
@@ -7064,8 +7230,8 @@ type ClientInterface interface {
 	//
 	// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
 	// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
-	// organization. Organization keys that the member created stay valid. Invitations that the member sent are
-	// revoked.
+	// organization. Organization keys and service accounts that the member created stay valid. Invitations that the
+	// member sent are revoked.
 	//
 	// Corresponds with DELETE /v1/organizations/{organizationId}/members/{memberId} (the `DeleteMember` operationId).
 	DeleteMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7091,6 +7257,125 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListServiceAccounts List service accounts
+	//
+	// Lists the service accounts of the organization. `lastUsedAt` is accurate to one minute.
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts (the `ListServiceAccounts` operationId).
+	ListServiceAccounts(ctx context.Context, organizationId OrganizationId, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateServiceAccountWithBody Create a service account
+	//
+	// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+	// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+	//
+	// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`. If another account has the name, the response is 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+	CreateServiceAccountWithBody(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateServiceAccount Create a service account
+	//
+	// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+	// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+	//
+	// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`. If another account has the name, the response is 409.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+	CreateServiceAccount(ctx context.Context, organizationId OrganizationId, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteServiceAccount Delete a service account
+	//
+	// Deletes the account and revokes its tokens. This takes effect with the next request that uses one of them.
+	// Organization keys, profiles and invitations that the account created stay valid.
+	//
+	// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `DeleteServiceAccount` operationId).
+	DeleteServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetServiceAccount Get a service account
+	//
+	// Returns a service account of the organization.
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `GetServiceAccount` operationId).
+	GetServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateServiceAccountWithBody Update a service account
+	//
+	// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+	// the existing tokens from the next request on.
+	//
+	// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+	UpdateServiceAccountWithBody(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateServiceAccount Update a service account
+	//
+	// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+	// the existing tokens from the next request on.
+	//
+	// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+	UpdateServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListServiceAccountTokens List the tokens of a service account
+	//
+	// Lists the access tokens of the account, never the full tokens. An expired token stays in the list for 30 days.
+	// `lastUsedAt` is accurate to one minute.
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `ListServiceAccountTokens` operationId).
+	ListServiceAccountTokens(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params *ListServiceAccountTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateServiceAccountTokenWithBody Create a token of a service account
+	//
+	// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+	// the account has at the time of each request. The full token is returned only in this response; the service stores its
+	// SHA-256 hash. Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+	// have returns 400. A disabled account returns 409.
+	//
+	// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+	CreateServiceAccountTokenWithBody(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateServiceAccountToken Create a token of a service account
+	//
+	// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+	// the account has at the time of each request. The full token is returned only in this response; the service stores its
+	// SHA-256 hash. Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+	// have returns 400. A disabled account returns 409.
+	//
+	// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+	CreateServiceAccountToken(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body CreateServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeServiceAccountToken Revoke a token of a service account
+	//
+	// Revokes a token of the account. This takes effect with the next request that uses it.
+	//
+	// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId} (the `RevokeServiceAccountToken` operationId).
+	RevokeServiceAccountToken(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPlans List plans
 	//
@@ -7508,8 +7793,8 @@ func (c *Client) CheckCloudReadiness(ctx context.Context, reqEditors ...RequestE
 
 // ListAuditEvents List audit events
 //
-// Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
-// uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
+// Lists changes to keys, service accounts, members, roles, invitations, billing, profiles and secrets of the active
+// organization, and uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
 //
 // Corresponds with GET /v1/audit-events (the `ListAuditEvents` operationId).
 func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8933,8 +9218,8 @@ func (c *Client) CreateOrganization(ctx context.Context, body CreateOrganization
 
 // DeleteOrganization Delete an organization
 //
-// Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
-// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+// Permanently deletes the organization and all of its members, invitations, keys, service accounts, profiles,
+// secrets, session history and its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
 // Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
 // slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
 // the free plan first.
@@ -9314,8 +9599,8 @@ func (c *Client) InviteMember(ctx context.Context, organizationId OrganizationId
 //
 // Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
 // (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
-// organization. Organization keys that the member created stay valid. Invitations that the member sent are
-// revoked.
+// organization. Organization keys and service accounts that the member created stay valid. Invitations that the
+// member sent are revoked.
 //
 // Corresponds with DELETE /v1/organizations/{organizationId}/members/{memberId} (the `DeleteMember` operationId).
 func (c *Client) DeleteMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9362,6 +9647,235 @@ func (c *Client) UpdateMemberWithBody(ctx context.Context, organizationId Organi
 // Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 func (c *Client) UpdateMember(ctx context.Context, organizationId OrganizationId, memberId MemberId, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateMemberRequest(c.Server, organizationId, memberId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListServiceAccounts List service accounts
+//
+// Lists the service accounts of the organization. `lastUsedAt` is accurate to one minute.
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts (the `ListServiceAccounts` operationId).
+func (c *Client) ListServiceAccounts(ctx context.Context, organizationId OrganizationId, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListServiceAccountsRequest(c.Server, organizationId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateServiceAccountWithBody Create a service account
+//
+// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+//
+// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+// `constraint`. If another account has the name, the response is 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+func (c *Client) CreateServiceAccountWithBody(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateServiceAccountRequestWithBody(c.Server, organizationId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateServiceAccount Create a service account
+//
+// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+//
+// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+// `constraint`. If another account has the name, the response is 409.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+func (c *Client) CreateServiceAccount(ctx context.Context, organizationId OrganizationId, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateServiceAccountRequest(c.Server, organizationId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteServiceAccount Delete a service account
+//
+// Deletes the account and revokes its tokens. This takes effect with the next request that uses one of them.
+// Organization keys, profiles and invitations that the account created stay valid.
+//
+// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `DeleteServiceAccount` operationId).
+func (c *Client) DeleteServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteServiceAccountRequest(c.Server, organizationId, serviceAccountId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetServiceAccount Get a service account
+//
+// Returns a service account of the organization.
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `GetServiceAccount` operationId).
+func (c *Client) GetServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetServiceAccountRequest(c.Server, organizationId, serviceAccountId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateServiceAccountWithBody Update a service account
+//
+// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+// the existing tokens from the next request on.
+//
+// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+func (c *Client) UpdateServiceAccountWithBody(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateServiceAccountRequestWithBody(c.Server, organizationId, serviceAccountId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateServiceAccount Update a service account
+//
+// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+// the existing tokens from the next request on.
+//
+// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+func (c *Client) UpdateServiceAccount(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateServiceAccountRequest(c.Server, organizationId, serviceAccountId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListServiceAccountTokens List the tokens of a service account
+//
+// Lists the access tokens of the account, never the full tokens. An expired token stays in the list for 30 days.
+// `lastUsedAt` is accurate to one minute.
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `ListServiceAccountTokens` operationId).
+func (c *Client) ListServiceAccountTokens(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params *ListServiceAccountTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListServiceAccountTokensRequest(c.Server, organizationId, serviceAccountId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateServiceAccountTokenWithBody Create a token of a service account
+//
+// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+// the account has at the time of each request. The full token is returned only in this response; the service stores its
+// SHA-256 hash. Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+// have returns 400. A disabled account returns 409.
+//
+// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+func (c *Client) CreateServiceAccountTokenWithBody(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateServiceAccountTokenRequestWithBody(c.Server, organizationId, serviceAccountId, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateServiceAccountToken Create a token of a service account
+//
+// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+// the account has at the time of each request. The full token is returned only in this response; the service stores its
+// SHA-256 hash. Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+// have returns 400. A disabled account returns 409.
+//
+// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+func (c *Client) CreateServiceAccountToken(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body CreateServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateServiceAccountTokenRequest(c.Server, organizationId, serviceAccountId, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeServiceAccountToken Revoke a token of a service account
+//
+// Revokes a token of the account. This takes effect with the next request that uses it.
+//
+// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId} (the `RevokeServiceAccountToken` operationId).
+func (c *Client) RevokeServiceAccountToken(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeServiceAccountTokenRequest(c.Server, organizationId, serviceAccountId, tokenId)
 	if err != nil {
 		return nil, err
 	}
@@ -13418,6 +13932,492 @@ func NewUpdateMemberRequestWithBody(server string, organizationId OrganizationId
 	return req, nil
 }
 
+// NewListServiceAccountsRequest constructs an http.Request for the ListServiceAccounts method
+func NewListServiceAccountsRequest(server string, organizationId OrganizationId, params *ListServiceAccountsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateServiceAccountRequest calls the generic CreateServiceAccount builder with application/json body
+func NewCreateServiceAccountRequest(server string, organizationId OrganizationId, body CreateServiceAccountJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateServiceAccountRequestWithBody(server, organizationId, "application/json", bodyReader)
+}
+
+// NewCreateServiceAccountRequestWithBody constructs an http.Request for the CreateServiceAccount method, with any body, and a specified content type
+func NewCreateServiceAccountRequestWithBody(server string, organizationId OrganizationId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteServiceAccountRequest constructs an http.Request for the DeleteServiceAccount method
+func NewDeleteServiceAccountRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetServiceAccountRequest constructs an http.Request for the GetServiceAccount method
+func NewGetServiceAccountRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateServiceAccountRequest calls the generic UpdateServiceAccount builder with application/json body
+func NewUpdateServiceAccountRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, body UpdateServiceAccountJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateServiceAccountRequestWithBody(server, organizationId, serviceAccountId, "application/json", bodyReader)
+}
+
+// NewUpdateServiceAccountRequestWithBody constructs an http.Request for the UpdateServiceAccount method, with any body, and a specified content type
+func NewUpdateServiceAccountRequestWithBody(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListServiceAccountTokensRequest constructs an http.Request for the ListServiceAccountTokens method
+func NewListServiceAccountTokensRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, params *ListServiceAccountTokensParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s/tokens", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortBy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortBy", *params.SortBy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortOrder != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortOrder", *params.SortOrder, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateServiceAccountTokenRequest calls the generic CreateServiceAccountToken builder with application/json body
+func NewCreateServiceAccountTokenRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, body CreateServiceAccountTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateServiceAccountTokenRequestWithBody(server, organizationId, serviceAccountId, "application/json", bodyReader)
+}
+
+// NewCreateServiceAccountTokenRequestWithBody constructs an http.Request for the CreateServiceAccountToken method, with any body, and a specified content type
+func NewCreateServiceAccountTokenRequestWithBody(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s/tokens", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRevokeServiceAccountTokenRequest constructs an http.Request for the RevokeServiceAccountToken method
+func NewRevokeServiceAccountTokenRequest(server string, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "organizationId", organizationId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "serviceAccountId", serviceAccountId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "tokenId", tokenId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/organizations/%s/service-accounts/%s/tokens/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPlansRequest constructs an http.Request for the ListPlans method
 func NewListPlansRequest(server string, params *ListPlansParams) (*http.Request, error) {
 	var err error
@@ -14885,8 +15885,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListAuditEventsWithResponse List audit events
 	//
-	// Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
-	// uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
+	// Lists changes to keys, service accounts, members, roles, invitations, billing, profiles and secrets of the active
+	// organization, and uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15694,8 +16694,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteOrganizationWithResponse Delete an organization
 	//
-	// Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
-	// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+	// Permanently deletes the organization and all of its members, invitations, keys, service accounts, profiles,
+	// secrets, session history and its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
 	// Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
 	// slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
 	// the free plan first.
@@ -15903,8 +16903,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
 	// (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
-	// organization. Organization keys that the member created stay valid. Invitations that the member sent are
-	// revoked.
+	// organization. Organization keys and service accounts that the member created stay valid. Invitations that the
+	// member sent are revoked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -15932,6 +16932,135 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /v1/organizations/{organizationId}/members/{memberId} (the `UpdateMember` operationId).
 	UpdateMemberWithResponse(ctx context.Context, organizationId OrganizationId, memberId MemberId, body UpdateMemberJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMemberResult, error)
+
+	// ListServiceAccountsWithResponse List service accounts
+	//
+	// Lists the service accounts of the organization. `lastUsedAt` is accurate to one minute.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts (the `ListServiceAccounts` operationId).
+	ListServiceAccountsWithResponse(ctx context.Context, organizationId OrganizationId, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*ListServiceAccountsResult, error)
+
+	// CreateServiceAccountWithBodyWithResponse Create a service account
+	//
+	// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+	// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+	//
+	// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`. If another account has the name, the response is 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+	CreateServiceAccountWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateServiceAccountResult, error)
+
+	// CreateServiceAccountWithResponse Create a service account
+	//
+	// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+	// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+	//
+	// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+	// `constraint`. If another account has the name, the response is 409.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+	CreateServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateServiceAccountResult, error)
+
+	// DeleteServiceAccountWithResponse Delete a service account
+	//
+	// Deletes the account and revokes its tokens. This takes effect with the next request that uses one of them.
+	// Organization keys, profiles and invitations that the account created stay valid.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `DeleteServiceAccount` operationId).
+	DeleteServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*DeleteServiceAccountResult, error)
+
+	// GetServiceAccountWithResponse Get a service account
+	//
+	// Returns a service account of the organization.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `GetServiceAccount` operationId).
+	GetServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*GetServiceAccountResult, error)
+
+	// UpdateServiceAccountWithBodyWithResponse Update a service account
+	//
+	// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+	// the existing tokens from the next request on.
+	//
+	// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+	UpdateServiceAccountWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResult, error)
+
+	// UpdateServiceAccountWithResponse Update a service account
+	//
+	// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+	// the existing tokens from the next request on.
+	//
+	// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+	UpdateServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResult, error)
+
+	// ListServiceAccountTokensWithResponse List the tokens of a service account
+	//
+	// Lists the access tokens of the account, never the full tokens. An expired token stays in the list for 30 days.
+	// `lastUsedAt` is accurate to one minute.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `ListServiceAccountTokens` operationId).
+	ListServiceAccountTokensWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params *ListServiceAccountTokensParams, reqEditors ...RequestEditorFn) (*ListServiceAccountTokensResult, error)
+
+	// CreateServiceAccountTokenWithBodyWithResponse Create a token of a service account
+	//
+	// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+	// the account has at the time of each request. The full token is returned only in this response; the service stores its
+	// SHA-256 hash. Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+	// have returns 400. A disabled account returns 409.
+	//
+	// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+	CreateServiceAccountTokenWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateServiceAccountTokenResult, error)
+
+	// CreateServiceAccountTokenWithResponse Create a token of a service account
+	//
+	// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+	// the account has at the time of each request. The full token is returned only in this response; the service stores its
+	// SHA-256 hash. Send it as `Authorization: Bearer`.
+	//
+	// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+	// have returns 400. A disabled account returns 409.
+	//
+	// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+	CreateServiceAccountTokenWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body CreateServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateServiceAccountTokenResult, error)
+
+	// RevokeServiceAccountTokenWithResponse Revoke a token of a service account
+	//
+	// Revokes a token of the account. This takes effect with the next request that uses it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId} (the `RevokeServiceAccountToken` operationId).
+	RevokeServiceAccountTokenWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*RevokeServiceAccountTokenResult, error)
 
 	// ListPlansWithResponse List plans
 	//
@@ -23173,6 +24302,894 @@ func (r UpdateMemberResult) ContentType() string {
 	return ""
 }
 
+// ListServiceAccountsResult503Headers the declared response headers of an HTTP 503 response for ListServiceAccounts
+type ListServiceAccountsResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ListServiceAccountsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ServiceAccountListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListServiceAccountsResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListServiceAccountsResult) GetJSON200() *ServiceAccountListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListServiceAccountsResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListServiceAccountsResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListServiceAccountsResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListServiceAccountsResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ListServiceAccountsResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListServiceAccountsResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListServiceAccountsResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListServiceAccountsResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListServiceAccountsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListServiceAccountsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListServiceAccountsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListServiceAccountsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateServiceAccountResult201Headers the declared response headers of an HTTP 201 response for CreateServiceAccount
+type CreateServiceAccountResult201Headers struct {
+	Location string
+}
+
+// CreateServiceAccountResult503Headers the declared response headers of an HTTP 503 response for CreateServiceAccount
+type CreateServiceAccountResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CreateServiceAccountResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *ServiceAccountResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateServiceAccountResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateServiceAccountResult503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateServiceAccountResult) GetJSON201() *ServiceAccountResponse {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateServiceAccountResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateServiceAccountResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateServiceAccountResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateServiceAccountResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateServiceAccountResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateServiceAccountResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateServiceAccountResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateServiceAccountResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateServiceAccountResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateServiceAccountResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateServiceAccountResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateServiceAccountResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateServiceAccountResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateServiceAccountResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteServiceAccountResult503Headers the declared response headers of an HTTP 503 response for DeleteServiceAccount
+type DeleteServiceAccountResult503Headers struct {
+	RetryAfter *int32
+}
+
+type DeleteServiceAccountResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteServiceAccountResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteServiceAccountResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteServiceAccountResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteServiceAccountResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteServiceAccountResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteServiceAccountResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteServiceAccountResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetServiceAccountResult503Headers the declared response headers of an HTTP 503 response for GetServiceAccount
+type GetServiceAccountResult503Headers struct {
+	RetryAfter *int32
+}
+
+type GetServiceAccountResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ServiceAccountResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetServiceAccountResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetServiceAccountResult) GetJSON200() *ServiceAccountResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetServiceAccountResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetServiceAccountResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetServiceAccountResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetServiceAccountResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r GetServiceAccountResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetServiceAccountResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetServiceAccountResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetServiceAccountResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetServiceAccountResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetServiceAccountResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetServiceAccountResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetServiceAccountResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateServiceAccountResult503Headers the declared response headers of an HTTP 503 response for UpdateServiceAccount
+type UpdateServiceAccountResult503Headers struct {
+	RetryAfter *int32
+}
+
+type UpdateServiceAccountResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ServiceAccountResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UpdateServiceAccountResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON200() *ServiceAccountResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateServiceAccountResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r UpdateServiceAccountResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateServiceAccountResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateServiceAccountResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateServiceAccountResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateServiceAccountResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListServiceAccountTokensResult503Headers the declared response headers of an HTTP 503 response for ListServiceAccountTokens
+type ListServiceAccountTokensResult503Headers struct {
+	RetryAfter *int32
+}
+
+type ListServiceAccountTokensResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AccessTokenListResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListServiceAccountTokensResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON200() *AccessTokenListResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListServiceAccountTokensResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListServiceAccountTokensResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListServiceAccountTokensResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListServiceAccountTokensResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListServiceAccountTokensResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListServiceAccountTokensResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateServiceAccountTokenResult201Headers the declared response headers of an HTTP 201 response for CreateServiceAccountToken
+type CreateServiceAccountTokenResult201Headers struct {
+	Location string
+}
+
+// CreateServiceAccountTokenResult503Headers the declared response headers of an HTTP 503 response for CreateServiceAccountToken
+type CreateServiceAccountTokenResult503Headers struct {
+	RetryAfter *int32
+}
+
+type CreateServiceAccountTokenResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreatedAccessTokenResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *externalRef0.PayloadTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *externalRef0.UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateServiceAccountTokenResult201Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateServiceAccountTokenResult503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON201() *CreatedAccessTokenResponse {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON413() *externalRef0.PayloadTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON415() *externalRef0.UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateServiceAccountTokenResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateServiceAccountTokenResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateServiceAccountTokenResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateServiceAccountTokenResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateServiceAccountTokenResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeServiceAccountTokenResult503Headers the declared response headers of an HTTP 503 response for RevokeServiceAccountToken
+type RevokeServiceAccountTokenResult503Headers struct {
+	RetryAfter *int32
+}
+
+type RevokeServiceAccountTokenResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *externalRef0.BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *externalRef0.Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *externalRef0.Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *externalRef0.NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *externalRef0.Conflict
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *externalRef0.InternalError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *externalRef0.ServiceUnavailable
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *externalRef0.Failure
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeServiceAccountTokenResult503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON400() *externalRef0.BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON401() *externalRef0.Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON403() *externalRef0.Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON404() *externalRef0.NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON409() *externalRef0.Conflict {
+	return r.JSON409
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON500() *externalRef0.InternalError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSON503() *externalRef0.ServiceUnavailable {
+	return r.JSON503
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RevokeServiceAccountTokenResult) GetJSONDefault() *externalRef0.Failure {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeServiceAccountTokenResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeServiceAccountTokenResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeServiceAccountTokenResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeServiceAccountTokenResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListPlansResult503Headers the declared response headers of an HTTP 503 response for ListPlans
 type ListPlansResult503Headers struct {
 	RetryAfter *int32
@@ -25826,8 +27843,8 @@ func (c *ClientWithResponses) CheckCloudReadinessWithResponse(ctx context.Contex
 
 // ListAuditEventsWithResponse List audit events
 //
-// Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
-// uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
+// Lists changes to keys, service accounts, members, roles, invitations, billing, profiles and secrets of the active
+// organization, and uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -27037,8 +29054,8 @@ func (c *ClientWithResponses) CreateOrganizationWithResponse(ctx context.Context
 
 // DeleteOrganizationWithResponse Delete an organization
 //
-// Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
-// its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+// Permanently deletes the organization and all of its members, invitations, keys, service accounts, profiles,
+// secrets, session history and its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
 // Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
 // slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
 // the free plan first.
@@ -27360,8 +29377,8 @@ func (c *ClientWithResponses) InviteMemberWithResponse(ctx context.Context, orga
 //
 // Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
 // (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
-// organization. Organization keys that the member created stay valid. Invitations that the member sent are
-// revoked.
+// organization. Organization keys and service accounts that the member created stay valid. Invitations that the
+// member sent are revoked.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -27406,6 +29423,201 @@ func (c *ClientWithResponses) UpdateMemberWithResponse(ctx context.Context, orga
 		return nil, err
 	}
 	return ParseUpdateMemberResult(rsp)
+}
+
+// ListServiceAccountsWithResponse List service accounts
+//
+// Lists the service accounts of the organization. `lastUsedAt` is accurate to one minute.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts (the `ListServiceAccounts` operationId).
+func (c *ClientWithResponses) ListServiceAccountsWithResponse(ctx context.Context, organizationId OrganizationId, params *ListServiceAccountsParams, reqEditors ...RequestEditorFn) (*ListServiceAccountsResult, error) {
+	rsp, err := c.ListServiceAccounts(ctx, organizationId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListServiceAccountsResult(rsp)
+}
+
+// CreateServiceAccountWithBodyWithResponse Create a service account
+//
+// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+//
+// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+// `constraint`. If another account has the name, the response is 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+func (c *ClientWithResponses) CreateServiceAccountWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateServiceAccountResult, error) {
+	rsp, err := c.CreateServiceAccountWithBody(ctx, organizationId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateServiceAccountResult(rsp)
+}
+
+// CreateServiceAccountWithResponse Create a service account
+//
+// Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+// scopes and at most as an admin. It remains when the person who created it leaves the organization.
+//
+// An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+// `constraint`. If another account has the name, the response is 409.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts (the `CreateServiceAccount` operationId).
+func (c *ClientWithResponses) CreateServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, body CreateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateServiceAccountResult, error) {
+	rsp, err := c.CreateServiceAccount(ctx, organizationId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateServiceAccountResult(rsp)
+}
+
+// DeleteServiceAccountWithResponse Delete a service account
+//
+// Deletes the account and revokes its tokens. This takes effect with the next request that uses one of them.
+// Organization keys, profiles and invitations that the account created stay valid.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `DeleteServiceAccount` operationId).
+func (c *ClientWithResponses) DeleteServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*DeleteServiceAccountResult, error) {
+	rsp, err := c.DeleteServiceAccount(ctx, organizationId, serviceAccountId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteServiceAccountResult(rsp)
+}
+
+// GetServiceAccountWithResponse Get a service account
+//
+// Returns a service account of the organization.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `GetServiceAccount` operationId).
+func (c *ClientWithResponses) GetServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, reqEditors ...RequestEditorFn) (*GetServiceAccountResult, error) {
+	rsp, err := c.GetServiceAccount(ctx, organizationId, serviceAccountId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetServiceAccountResult(rsp)
+}
+
+// UpdateServiceAccountWithBodyWithResponse Update a service account
+//
+// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+// the existing tokens from the next request on.
+//
+// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+func (c *ClientWithResponses) UpdateServiceAccountWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResult, error) {
+	rsp, err := c.UpdateServiceAccountWithBody(ctx, organizationId, serviceAccountId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateServiceAccountResult(rsp)
+}
+
+// UpdateServiceAccountWithResponse Update a service account
+//
+// Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+// the existing tokens from the next request on.
+//
+// `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId} (the `UpdateServiceAccount` operationId).
+func (c *ClientWithResponses) UpdateServiceAccountWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body UpdateServiceAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateServiceAccountResult, error) {
+	rsp, err := c.UpdateServiceAccount(ctx, organizationId, serviceAccountId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateServiceAccountResult(rsp)
+}
+
+// ListServiceAccountTokensWithResponse List the tokens of a service account
+//
+// Lists the access tokens of the account, never the full tokens. An expired token stays in the list for 30 days.
+// `lastUsedAt` is accurate to one minute.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `ListServiceAccountTokens` operationId).
+func (c *ClientWithResponses) ListServiceAccountTokensWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params *ListServiceAccountTokensParams, reqEditors ...RequestEditorFn) (*ListServiceAccountTokensResult, error) {
+	rsp, err := c.ListServiceAccountTokens(ctx, organizationId, serviceAccountId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListServiceAccountTokensResult(rsp)
+}
+
+// CreateServiceAccountTokenWithBodyWithResponse Create a token of a service account
+//
+// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+// the account has at the time of each request. The full token is returned only in this response; the service stores its
+// SHA-256 hash. Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+// have returns 400. A disabled account returns 409.
+//
+// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+func (c *ClientWithResponses) CreateServiceAccountTokenWithBodyWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateServiceAccountTokenResult, error) {
+	rsp, err := c.CreateServiceAccountTokenWithBody(ctx, organizationId, serviceAccountId, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateServiceAccountTokenResult(rsp)
+}
+
+// CreateServiceAccountTokenWithResponse Create a token of a service account
+//
+// Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+// the account has at the time of each request. The full token is returned only in this response; the service stores its
+// SHA-256 hash. Send it as `Authorization: Bearer`.
+//
+// The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+// have returns 400. A disabled account returns 409.
+//
+// An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens (the `CreateServiceAccountToken` operationId).
+func (c *ClientWithResponses) CreateServiceAccountTokenWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, body CreateServiceAccountTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateServiceAccountTokenResult, error) {
+	rsp, err := c.CreateServiceAccountToken(ctx, organizationId, serviceAccountId, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateServiceAccountTokenResult(rsp)
+}
+
+// RevokeServiceAccountTokenWithResponse Revoke a token of a service account
+//
+// Revokes a token of the account. This takes effect with the next request that uses it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId} (the `RevokeServiceAccountToken` operationId).
+func (c *ClientWithResponses) RevokeServiceAccountTokenWithResponse(ctx context.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId, reqEditors ...RequestEditorFn) (*RevokeServiceAccountTokenResult, error) {
+	rsp, err := c.RevokeServiceAccountToken(ctx, organizationId, serviceAccountId, tokenId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeServiceAccountTokenResult(rsp)
 }
 
 // ListPlansWithResponse List plans
@@ -34332,6 +36544,828 @@ func ParseUpdateMemberResult(rsp *http.Response) (*UpdateMemberResult, error) {
 	return response, nil
 }
 
+// ParseListServiceAccountsResult parses an HTTP response from a ListServiceAccountsWithResponse call
+func ParseListServiceAccountsResult(rsp *http.Response) (*ListServiceAccountsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListServiceAccountsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ServiceAccountListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListServiceAccountsResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateServiceAccountResult parses an HTTP response from a CreateServiceAccountWithResponse call
+func ParseCreateServiceAccountResult(rsp *http.Response) (*CreateServiceAccountResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateServiceAccountResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest ServiceAccountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateServiceAccountResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateServiceAccountResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteServiceAccountResult parses an HTTP response from a DeleteServiceAccountWithResponse call
+func ParseDeleteServiceAccountResult(rsp *http.Response) (*DeleteServiceAccountResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteServiceAccountResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers DeleteServiceAccountResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetServiceAccountResult parses an HTTP response from a GetServiceAccountWithResponse call
+func ParseGetServiceAccountResult(rsp *http.Response) (*GetServiceAccountResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetServiceAccountResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ServiceAccountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers GetServiceAccountResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateServiceAccountResult parses an HTTP response from a UpdateServiceAccountWithResponse call
+func ParseUpdateServiceAccountResult(rsp *http.Response) (*UpdateServiceAccountResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateServiceAccountResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ServiceAccountResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers UpdateServiceAccountResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListServiceAccountTokensResult parses an HTTP response from a ListServiceAccountTokensWithResponse call
+func ParseListServiceAccountTokensResult(rsp *http.Response) (*ListServiceAccountTokensResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListServiceAccountTokensResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AccessTokenListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers ListServiceAccountTokensResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateServiceAccountTokenResult parses an HTTP response from a CreateServiceAccountTokenWithResponse call
+func ParseCreateServiceAccountTokenResult(rsp *http.Response) (*CreateServiceAccountTokenResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateServiceAccountTokenResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreatedAccessTokenResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest externalRef0.PayloadTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest externalRef0.UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateServiceAccountTokenResult201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateServiceAccountTokenResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevokeServiceAccountTokenResult parses an HTTP response from a RevokeServiceAccountTokenWithResponse call
+func ParseRevokeServiceAccountTokenResult(rsp *http.Response) (*RevokeServiceAccountTokenResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeServiceAccountTokenResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest externalRef0.BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest externalRef0.Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest externalRef0.Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest externalRef0.NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest externalRef0.Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest externalRef0.InternalError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest externalRef0.ServiceUnavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest externalRef0.Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 503:
+		var headers RevokeServiceAccountTokenResult503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int32
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListPlansResult parses an HTTP response from a ListPlansWithResponse call
 func ParseListPlansResult(rsp *http.Response) (*ListPlansResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -36942,6 +39976,30 @@ type ServerInterface interface {
 	// UpdateMember Update the role of a member
 	// (PATCH /v1/organizations/{organizationId}/members/{memberId})
 	UpdateMember(ctx echo.Context, organizationId OrganizationId, memberId MemberId) error
+	// ListServiceAccounts List service accounts
+	// (GET /v1/organizations/{organizationId}/service-accounts)
+	ListServiceAccounts(ctx echo.Context, organizationId OrganizationId, params ListServiceAccountsParams) error
+	// CreateServiceAccount Create a service account
+	// (POST /v1/organizations/{organizationId}/service-accounts)
+	CreateServiceAccount(ctx echo.Context, organizationId OrganizationId) error
+	// DeleteServiceAccount Delete a service account
+	// (DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	DeleteServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error
+	// GetServiceAccount Get a service account
+	// (GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	GetServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error
+	// UpdateServiceAccount Update a service account
+	// (PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	UpdateServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error
+	// ListServiceAccountTokens List the tokens of a service account
+	// (GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens)
+	ListServiceAccountTokens(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params ListServiceAccountTokensParams) error
+	// CreateServiceAccountToken Create a token of a service account
+	// (POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens)
+	CreateServiceAccountToken(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error
+	// RevokeServiceAccountToken Revoke a token of a service account
+	// (DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId})
+	RevokeServiceAccountToken(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId) error
 	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx echo.Context, params ListPlansParams) error
@@ -38324,6 +41382,250 @@ func (w *ServerInterfaceWrapper) UpdateMember(ctx echo.Context) error {
 	return err
 }
 
+// ListServiceAccounts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListServiceAccounts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListServiceAccountsParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListServiceAccounts(ctx, organizationId, params)
+	return err
+}
+
+// CreateServiceAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateServiceAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateServiceAccount(ctx, organizationId)
+	return err
+}
+
+// DeleteServiceAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteServiceAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteServiceAccount(ctx, organizationId, serviceAccountId)
+	return err
+}
+
+// GetServiceAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) GetServiceAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetServiceAccount(ctx, organizationId, serviceAccountId)
+	return err
+}
+
+// UpdateServiceAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateServiceAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateServiceAccount(ctx, organizationId, serviceAccountId)
+	return err
+}
+
+// ListServiceAccountTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListServiceAccountTokens(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListServiceAccountTokensParams
+	// ------------- Optional query parameter "page" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "page", ctx.QueryParams(), &params.Page, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter page: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortBy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortBy", ctx.QueryParams(), &params.SortBy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortBy: %s", err))
+	}
+
+	// ------------- Optional query parameter "sortOrder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sortOrder", ctx.QueryParams(), &params.SortOrder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sortOrder: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListServiceAccountTokens(ctx, organizationId, serviceAccountId, params)
+	return err
+}
+
+// CreateServiceAccountToken converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateServiceAccountToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateServiceAccountToken(ctx, organizationId, serviceAccountId)
+	return err
+}
+
+// RevokeServiceAccountToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeServiceAccountToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "organizationId" -------------
+	var organizationId OrganizationId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "organizationId", ctx.Param("organizationId"), &organizationId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter organizationId: %s", err))
+	}
+
+	// ------------- Path parameter "serviceAccountId" -------------
+	var serviceAccountId ServiceAccountId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "serviceAccountId", ctx.Param("serviceAccountId"), &serviceAccountId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter serviceAccountId: %s", err))
+	}
+
+	// ------------- Path parameter "tokenId" -------------
+	var tokenId AccessTokenId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tokenId", ctx.Param("tokenId"), &tokenId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tokenId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeServiceAccountToken(ctx, organizationId, serviceAccountId, tokenId)
+	return err
+}
+
 // ListPlans converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPlans(ctx echo.Context) error {
 	var err error
@@ -39063,6 +42365,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId/members/:memberId", wrapper.DeleteMember, options.OperationMiddlewares["deleteMember"]...)
 	router.PATCH(options.BaseURL+"/v1/organizations/:organizationId/members/:memberId", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
 	router.POST(options.BaseURL+"/v1/organizations/:organizationId/members/invite", wrapper.InviteMember, options.OperationMiddlewares["inviteMember"]...)
+	router.GET(options.BaseURL+"/v1/organizations/:organizationId/service-accounts", wrapper.ListServiceAccounts, options.OperationMiddlewares["listServiceAccounts"]...)
+	router.POST(options.BaseURL+"/v1/organizations/:organizationId/service-accounts", wrapper.CreateServiceAccount, options.OperationMiddlewares["createServiceAccount"]...)
+	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId", wrapper.DeleteServiceAccount, options.OperationMiddlewares["deleteServiceAccount"]...)
+	router.GET(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId", wrapper.GetServiceAccount, options.OperationMiddlewares["getServiceAccount"]...)
+	router.PATCH(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId", wrapper.UpdateServiceAccount, options.OperationMiddlewares["updateServiceAccount"]...)
+	router.GET(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId/tokens", wrapper.ListServiceAccountTokens, options.OperationMiddlewares["listServiceAccountTokens"]...)
+	router.POST(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId/tokens", wrapper.CreateServiceAccountToken, options.OperationMiddlewares["createServiceAccountToken"]...)
+	router.DELETE(options.BaseURL+"/v1/organizations/:organizationId/service-accounts/:serviceAccountId/tokens/:tokenId", wrapper.RevokeServiceAccountToken, options.OperationMiddlewares["revokeServiceAccountToken"]...)
 	router.GET(options.BaseURL+"/v1/plans", wrapper.ListPlans, options.OperationMiddlewares["listPlans"]...)
 	router.GET(options.BaseURL+"/v1/profile-data/:directory/deleted", wrapper.CheckDeletedProfileData, options.OperationMiddlewares["checkDeletedProfileData"]...)
 	router.GET(options.BaseURL+"/v1/profiles", wrapper.ListProfiles, options.OperationMiddlewares["listProfiles"]...)
@@ -49006,6 +52316,1362 @@ func (response UpdateMemberdefaultJSONResponse) VisitUpdateMemberResponse(w http
 	return err
 }
 
+type ListServiceAccountsRequestObject struct {
+	OrganizationId OrganizationId `json:"organizationId"`
+	Params         ListServiceAccountsParams
+}
+
+type ListServiceAccountsResponseObject interface {
+	VisitListServiceAccountsResponse(w http.ResponseWriter) error
+}
+
+type ListServiceAccounts200JSONResponse ServiceAccountListResponse
+
+func (response ListServiceAccounts200JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListServiceAccounts400JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListServiceAccounts401JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListServiceAccounts403JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response ListServiceAccounts404JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ListServiceAccounts409JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListServiceAccounts500JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccounts503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListServiceAccounts503JSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountsdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListServiceAccountsdefaultJSONResponse) VisitListServiceAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountRequestObject struct {
+	OrganizationId OrganizationId `json:"organizationId"`
+	Body           *CreateServiceAccountJSONRequestBody
+}
+
+type CreateServiceAccountResponseObject interface {
+	VisitCreateServiceAccountResponse(w http.ResponseWriter) error
+}
+
+type CreateServiceAccount201ResponseHeaders struct {
+	Location string
+}
+
+type CreateServiceAccount201JSONResponse struct {
+	Body    ServiceAccountResponse
+	Headers CreateServiceAccount201ResponseHeaders
+}
+
+func (response CreateServiceAccount201JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateServiceAccount400JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateServiceAccount401JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response CreateServiceAccount403JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response CreateServiceAccount404JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response CreateServiceAccount409JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response CreateServiceAccount413JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response CreateServiceAccount415JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CreateServiceAccount500JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccount503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateServiceAccount503JSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateServiceAccountdefaultJSONResponse) VisitCreateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccountRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+}
+
+type DeleteServiceAccountResponseObject interface {
+	VisitDeleteServiceAccountResponse(w http.ResponseWriter) error
+}
+
+type DeleteServiceAccount200JSONResponse EmptyResponse
+
+func (response DeleteServiceAccount200JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response DeleteServiceAccount400JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response DeleteServiceAccount401JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response DeleteServiceAccount403JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response DeleteServiceAccount404JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response DeleteServiceAccount409JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response DeleteServiceAccount500JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccount503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response DeleteServiceAccount503JSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteServiceAccountdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response DeleteServiceAccountdefaultJSONResponse) VisitDeleteServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccountRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+}
+
+type GetServiceAccountResponseObject interface {
+	VisitGetServiceAccountResponse(w http.ResponseWriter) error
+}
+
+type GetServiceAccount200JSONResponse ServiceAccountResponse
+
+func (response GetServiceAccount200JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response GetServiceAccount400JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response GetServiceAccount401JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response GetServiceAccount403JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response GetServiceAccount404JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response GetServiceAccount409JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response GetServiceAccount500JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccount503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response GetServiceAccount503JSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServiceAccountdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response GetServiceAccountdefaultJSONResponse) VisitGetServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccountRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+	Body             *UpdateServiceAccountJSONRequestBody
+}
+
+type UpdateServiceAccountResponseObject interface {
+	VisitUpdateServiceAccountResponse(w http.ResponseWriter) error
+}
+
+type UpdateServiceAccount200JSONResponse ServiceAccountResponse
+
+func (response UpdateServiceAccount200JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response UpdateServiceAccount400JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response UpdateServiceAccount401JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response UpdateServiceAccount403JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response UpdateServiceAccount404JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response UpdateServiceAccount409JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response UpdateServiceAccount413JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response UpdateServiceAccount415JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response UpdateServiceAccount500JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccount503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response UpdateServiceAccount503JSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateServiceAccountdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response UpdateServiceAccountdefaultJSONResponse) VisitUpdateServiceAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokensRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+	Params           ListServiceAccountTokensParams
+}
+
+type ListServiceAccountTokensResponseObject interface {
+	VisitListServiceAccountTokensResponse(w http.ResponseWriter) error
+}
+
+type ListServiceAccountTokens200JSONResponse AccessTokenListResponse
+
+func (response ListServiceAccountTokens200JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response ListServiceAccountTokens400JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response ListServiceAccountTokens401JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response ListServiceAccountTokens403JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response ListServiceAccountTokens404JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response ListServiceAccountTokens409JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response ListServiceAccountTokens500JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokens503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response ListServiceAccountTokens503JSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListServiceAccountTokensdefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response ListServiceAccountTokensdefaultJSONResponse) VisitListServiceAccountTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountTokenRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+	Body             *CreateServiceAccountTokenJSONRequestBody
+}
+
+type CreateServiceAccountTokenResponseObject interface {
+	VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateServiceAccountToken201ResponseHeaders struct {
+	Location string
+}
+
+type CreateServiceAccountToken201JSONResponse struct {
+	Body    CreatedAccessTokenResponse
+	Headers CreateServiceAccountToken201ResponseHeaders
+}
+
+func (response CreateServiceAccountToken201JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response CreateServiceAccountToken400JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response CreateServiceAccountToken401JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response CreateServiceAccountToken403JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response CreateServiceAccountToken404JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response CreateServiceAccountToken409JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken413JSONResponse struct {
+	externalRef0.PayloadTooLargeJSONResponse
+}
+
+func (response CreateServiceAccountToken413JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken415JSONResponse struct {
+	externalRef0.UnsupportedMediaTypeJSONResponse
+}
+
+func (response CreateServiceAccountToken415JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response CreateServiceAccountToken500JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountToken503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response CreateServiceAccountToken503JSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateServiceAccountTokendefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response CreateServiceAccountTokendefaultJSONResponse) VisitCreateServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountTokenRequestObject struct {
+	OrganizationId   OrganizationId   `json:"organizationId"`
+	ServiceAccountId ServiceAccountId `json:"serviceAccountId"`
+	TokenId          AccessTokenId    `json:"tokenId"`
+}
+
+type RevokeServiceAccountTokenResponseObject interface {
+	VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeServiceAccountToken200JSONResponse EmptyResponse
+
+func (response RevokeServiceAccountToken200JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken400JSONResponse struct {
+	externalRef0.BadRequestJSONResponse
+}
+
+func (response RevokeServiceAccountToken400JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken401JSONResponse struct {
+	externalRef0.UnauthorizedJSONResponse
+}
+
+func (response RevokeServiceAccountToken401JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken403JSONResponse struct {
+	externalRef0.ForbiddenJSONResponse
+}
+
+func (response RevokeServiceAccountToken403JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken404JSONResponse struct {
+	externalRef0.NotFoundJSONResponse
+}
+
+func (response RevokeServiceAccountToken404JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken409JSONResponse struct {
+	externalRef0.ConflictJSONResponse
+}
+
+func (response RevokeServiceAccountToken409JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken500JSONResponse struct {
+	externalRef0.InternalErrorJSONResponse
+}
+
+func (response RevokeServiceAccountToken500JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountToken503JSONResponse struct {
+	externalRef0.ServiceUnavailableJSONResponse
+}
+
+func (response RevokeServiceAccountToken503JSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeServiceAccountTokendefaultJSONResponse struct {
+	Body       externalRef0.ErrorResponse
+	StatusCode int
+}
+
+func (response RevokeServiceAccountTokendefaultJSONResponse) VisitRevokeServiceAccountTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPlansRequestObject struct {
 	Params ListPlansParams
 }
@@ -53016,6 +57682,30 @@ type StrictServerInterface interface {
 	// UpdateMember Update the role of a member
 	// (PATCH /v1/organizations/{organizationId}/members/{memberId})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
+	// ListServiceAccounts List service accounts
+	// (GET /v1/organizations/{organizationId}/service-accounts)
+	ListServiceAccounts(ctx context.Context, request ListServiceAccountsRequestObject) (ListServiceAccountsResponseObject, error)
+	// CreateServiceAccount Create a service account
+	// (POST /v1/organizations/{organizationId}/service-accounts)
+	CreateServiceAccount(ctx context.Context, request CreateServiceAccountRequestObject) (CreateServiceAccountResponseObject, error)
+	// DeleteServiceAccount Delete a service account
+	// (DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	DeleteServiceAccount(ctx context.Context, request DeleteServiceAccountRequestObject) (DeleteServiceAccountResponseObject, error)
+	// GetServiceAccount Get a service account
+	// (GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	GetServiceAccount(ctx context.Context, request GetServiceAccountRequestObject) (GetServiceAccountResponseObject, error)
+	// UpdateServiceAccount Update a service account
+	// (PATCH /v1/organizations/{organizationId}/service-accounts/{serviceAccountId})
+	UpdateServiceAccount(ctx context.Context, request UpdateServiceAccountRequestObject) (UpdateServiceAccountResponseObject, error)
+	// ListServiceAccountTokens List the tokens of a service account
+	// (GET /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens)
+	ListServiceAccountTokens(ctx context.Context, request ListServiceAccountTokensRequestObject) (ListServiceAccountTokensResponseObject, error)
+	// CreateServiceAccountToken Create a token of a service account
+	// (POST /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens)
+	CreateServiceAccountToken(ctx context.Context, request CreateServiceAccountTokenRequestObject) (CreateServiceAccountTokenResponseObject, error)
+	// RevokeServiceAccountToken Revoke a token of a service account
+	// (DELETE /v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId})
+	RevokeServiceAccountToken(ctx context.Context, request RevokeServiceAccountTokenRequestObject) (RevokeServiceAccountTokenResponseObject, error)
 	// ListPlans List plans
 	// (GET /v1/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
@@ -55295,6 +59985,284 @@ func (sh *strictHandler) UpdateMember(ctx echo.Context, organizationId Organizat
 		return err
 	} else if validResponse, ok := response.(UpdateMemberResponseObject); ok {
 		return validResponse.VisitUpdateMemberResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListServiceAccounts operation middleware
+func (sh *strictHandler) ListServiceAccounts(ctx echo.Context, organizationId OrganizationId, params ListServiceAccountsParams) error {
+	var request ListServiceAccountsRequestObject
+
+	request.OrganizationId = organizationId
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListServiceAccounts(ctx.Request().Context(), request.(ListServiceAccountsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListServiceAccounts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListServiceAccountsResponseObject); ok {
+		return validResponse.VisitListServiceAccountsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateServiceAccount operation middleware
+func (sh *strictHandler) CreateServiceAccount(ctx echo.Context, organizationId OrganizationId) error {
+	var request CreateServiceAccountRequestObject
+
+	request.OrganizationId = organizationId
+
+	var body CreateServiceAccountJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateServiceAccount(ctx.Request().Context(), request.(CreateServiceAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateServiceAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateServiceAccountResponseObject); ok {
+		return validResponse.VisitCreateServiceAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteServiceAccount operation middleware
+func (sh *strictHandler) DeleteServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error {
+	var request DeleteServiceAccountRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteServiceAccount(ctx.Request().Context(), request.(DeleteServiceAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteServiceAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteServiceAccountResponseObject); ok {
+		return validResponse.VisitDeleteServiceAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetServiceAccount operation middleware
+func (sh *strictHandler) GetServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error {
+	var request GetServiceAccountRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetServiceAccount(ctx.Request().Context(), request.(GetServiceAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetServiceAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetServiceAccountResponseObject); ok {
+		return validResponse.VisitGetServiceAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateServiceAccount operation middleware
+func (sh *strictHandler) UpdateServiceAccount(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error {
+	var request UpdateServiceAccountRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+
+	var body UpdateServiceAccountJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateServiceAccount(ctx.Request().Context(), request.(UpdateServiceAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateServiceAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateServiceAccountResponseObject); ok {
+		return validResponse.VisitUpdateServiceAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListServiceAccountTokens operation middleware
+func (sh *strictHandler) ListServiceAccountTokens(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, params ListServiceAccountTokensParams) error {
+	var request ListServiceAccountTokensRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListServiceAccountTokens(ctx.Request().Context(), request.(ListServiceAccountTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListServiceAccountTokens")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListServiceAccountTokensResponseObject); ok {
+		return validResponse.VisitListServiceAccountTokensResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateServiceAccountToken operation middleware
+func (sh *strictHandler) CreateServiceAccountToken(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId) error {
+	var request CreateServiceAccountTokenRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+
+	var body CreateServiceAccountTokenJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateServiceAccountToken(ctx.Request().Context(), request.(CreateServiceAccountTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateServiceAccountToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateServiceAccountTokenResponseObject); ok {
+		return validResponse.VisitCreateServiceAccountTokenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeServiceAccountToken operation middleware
+func (sh *strictHandler) RevokeServiceAccountToken(ctx echo.Context, organizationId OrganizationId, serviceAccountId ServiceAccountId, tokenId AccessTokenId) error {
+	var request RevokeServiceAccountTokenRequestObject
+
+	request.OrganizationId = organizationId
+	request.ServiceAccountId = serviceAccountId
+	request.TokenId = tokenId
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeServiceAccountToken(ctx.Request().Context(), request.(RevokeServiceAccountTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeServiceAccountToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeServiceAccountTokenResponseObject); ok {
+		return validResponse.VisitRevokeServiceAccountTokenResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -163,8 +163,8 @@ export interface paths {
         };
         /**
          * List audit events
-         * @description Lists changes to keys, members, roles, invitations, billing, profiles and secrets of the active organization, and
-         *     uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
+         * @description Lists changes to keys, service accounts, members, roles, invitations, billing, profiles and secrets of the active
+         *     organization, and uses of secrets. Read-only: an event is written in the same transaction as the change and never modified.
          */
         get: operations["listAuditEvents"];
         put?: never;
@@ -1269,8 +1269,8 @@ export interface paths {
         post?: never;
         /**
          * Delete an organization
-         * @description Permanently deletes the organization and all of its members, invitations, keys, profiles, secrets, session history and
-         *     its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
+         * @description Permanently deletes the organization and all of its members, invitations, keys, service accounts, profiles,
+         *     secrets, session history and its subscription. Its keys are rejected from the next request on, so its workers cannot launch browsers.
          *     Dashboard sessions in which it was active have no active organization afterwards. `confirmSlug` must match the
          *     slug. If a payment provider bills the organization, or a checkout page is open, the response is 409; change to
          *     the free plan first.
@@ -1543,8 +1543,8 @@ export interface paths {
          * Delete a member
          * @description Every member can leave by deleting their own membership. An admin can delete members; an owner can delete anyone
          *     (403 otherwise). The last owner cannot be deleted (409): make another member an owner first, or delete the
-         *     organization. Organization keys that the member created stay valid. Invitations that the member sent are
-         *     revoked.
+         *     organization. Organization keys and service accounts that the member created stay valid. Invitations that the
+         *     member sent are revoked.
          */
         delete: operations["deleteMember"];
         options?: never;
@@ -1556,6 +1556,138 @@ export interface paths {
          *     the member's pending invitations to that role are revoked.
          */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/v1/organizations/{organizationId}/service-accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List service accounts
+         * @description Lists the service accounts of the organization. `lastUsedAt` is accurate to one minute.
+         */
+        get: operations["listServiceAccounts"];
+        put?: never;
+        /**
+         * Create a service account
+         * @description Creates an identity of the organization for programs that belong to no person. It acts with its tokens, within its
+         *     scopes and at most as an admin. It remains when the person who created it leaves the organization.
+         *
+         *     An organization can have 50 service accounts. At the limit the response is 403 with `current` and `limit` in
+         *     `constraint`. If another account has the name, the response is 409.
+         */
+        post: operations["createServiceAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/organizations/{organizationId}/service-accounts/{serviceAccountId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a service account
+         * @description Returns a service account of the organization.
+         */
+        get: operations["getServiceAccount"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a service account
+         * @description Deletes the account and revokes its tokens. This takes effect with the next request that uses one of them.
+         *     Organization keys, profiles and invitations that the account created stay valid.
+         */
+        delete: operations["deleteServiceAccount"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a service account
+         * @description Changes the name or the scopes, or disables or enables the account. Omitted fields do not change. Fewer scopes apply to
+         *     the existing tokens from the next request on.
+         *
+         *     `disabled: true` revokes all tokens of the account. Enabling it again does not restore them.
+         */
+        patch: operations["updateServiceAccount"];
+        trace?: never;
+    };
+    "/v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the tokens of a service account
+         * @description Lists the access tokens of the account, never the full tokens. An expired token stays in the list for 30 days.
+         *     `lastUsedAt` is accurate to one minute.
+         */
+        get: operations["listServiceAccountTokens"];
+        put?: never;
+        /**
+         * Create a token of a service account
+         * @description Creates an access token with which a program acts as the service account, within the scopes of the token and those that
+         *     the account has at the time of each request. The full token is returned only in this response; the service stores its
+         *     SHA-256 hash. Send it as `Authorization: Bearer`.
+         *
+         *     The token expires at `expiresAt`, at most 365 days from now; by default after 90 days. A scope that the account does not
+         *     have returns 400. A disabled account returns 409.
+         *
+         *     An account can have 50 valid tokens. At the limit the response is 403 with `current` and `limit` in `constraint`.
+         */
+        post: operations["createServiceAccountToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{tokenId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+                /** @description The access token. */
+                tokenId: components["parameters"]["AccessTokenId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a token of a service account
+         * @description Revokes a token of the account. This takes effect with the next request that uses it.
+         */
+        delete: operations["revokeServiceAccountToken"];
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/plans": {
@@ -2237,17 +2369,19 @@ export interface components {
         AuditAction: string;
         /** @description The actor of the change. */
         AuditActor: {
-            /** @description The address of the user at that time; null for a key, an operator and the service itself. */
+            /** @description The address of the user at that time; null for other actors. */
             email: string | null;
             id: components["schemas"]["OptionalUuid"];
+            /** @description The name of the service account at that time; null for other actors. */
+            name: string | null;
             type: components["schemas"]["AuditActorType"];
         };
         /**
-         * @description `user`: a user. `key`: an organization key. `operator`: the operator of the service. `system`: the service
-         *     itself.
+         * @description `user`: a user. `key`: an organization key. `serviceAccount`: a service account. `operator`: the operator of the
+         *     service. `system`: the service itself.
          * @enum {string}
          */
-        AuditActorType: "user" | "key" | "operator" | "system";
+        AuditActorType: "user" | "key" | "serviceAccount" | "operator" | "system";
         /**
          * @description Details of the change. The members depend on the action. If the actor used an access token, `accessToken`
          *     contains the id and the name of the token. Secrets are never included.
@@ -2726,6 +2860,11 @@ export interface components {
             profileIds?: components["schemas"]["SecretProfileIds"];
             totpSeed?: components["schemas"]["SecretTotpSeed"];
             username?: components["schemas"]["SecretUsername"];
+        };
+        /** @description A new service account. */
+        CreateServiceAccountRequest: {
+            name: components["schemas"]["ServiceAccountName"];
+            scopes: components["schemas"]["AccessTokenScopes"];
         };
         /** @description A new access token. */
         CreatedAccessToken: {
@@ -4641,6 +4780,44 @@ export interface components {
          * @description A number that increases with each start and heartbeat of one boot of a worker.
          */
         Sequence: number;
+        /** @description An identity of an organization that belongs to no person. */
+        ServiceAccount: {
+            createdAt: components["schemas"]["Timestamp"];
+            createdBy: components["schemas"]["OptionalUuid"];
+            /** @description Whether the account is disabled and has no tokens. */
+            disabled: boolean;
+            id: components["schemas"]["Uuid"];
+            lastUsedAt: components["schemas"]["OptionalTimestamp"];
+            name: components["schemas"]["ServiceAccountName"];
+            scopes: components["schemas"]["AccessTokenScopes"];
+        };
+        /** @description A page of service accounts. */
+        ServiceAccountList: {
+            /** @description The accounts of this page. */
+            items: components["schemas"]["ServiceAccount"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of service accounts. */
+        ServiceAccountListResponse: {
+            data: components["schemas"]["ServiceAccountList"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /**
+         * @description The name of the account, unique in the organization, such as the program that uses it.
+         * @example deployment
+         */
+        ServiceAccountName: string;
+        /** @description A success with a service account. */
+        ServiceAccountResponse: {
+            data: components["schemas"]["ServiceAccount"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /**
+         * @description The sort fields of service accounts.
+         * @default createdAt
+         * @enum {string}
+         */
+        ServiceAccountSortField: "createdAt" | "name" | "lastUsedAt";
         /**
          * @description A browser session, as reported by its worker. `keyId` is the organization key that started it. `network` is absent until the
          *     worker has reported it with the end.
@@ -5197,6 +5374,13 @@ export interface components {
             totpSeed?: components["schemas"]["SecretTotpSeed"];
             username?: components["schemas"]["SecretUsername"];
         };
+        /** @description The fields to update. Omitted fields do not change. */
+        UpdateServiceAccountRequest: {
+            /** @description Whether the account is disabled and has no tokens. */
+            disabled?: boolean;
+            name?: components["schemas"]["ServiceAccountName"];
+            scopes?: components["schemas"]["AccessTokenScopes"];
+        };
         /** @description The fields to change. */
         UpdateUserRequest: {
             name?: components["schemas"]["UserName"];
@@ -5644,7 +5828,7 @@ export interface components {
         ApiKeySortBy: components["schemas"]["ApiKeySortField"];
         /** @description Only events with this action. */
         AuditActionFilter: components["schemas"]["AuditAction"];
-        /** @description Only events of this user or key. */
+        /** @description Only events of this user, key or service account. */
         AuditActorFilter: components["schemas"]["Uuid"];
         /** @description The sort field. */
         AuditEventSortBy: components["schemas"]["AuditEventSortField"];
@@ -5783,6 +5967,10 @@ export interface components {
         SecretIdOrName: components["schemas"]["SecretName"];
         /** @description The sort field. */
         SecretSortBy: components["schemas"]["SecretSortField"];
+        /** @description The service account. */
+        ServiceAccountId: components["schemas"]["Uuid"];
+        /** @description The sort field. */
+        ServiceAccountSortBy: components["schemas"]["ServiceAccountSortField"];
         /**
          * @description The `nextCursor` of the previous response. Returns the following sessions with the same filters and order.
          *     `page` is ignored.
@@ -6091,7 +6279,7 @@ export interface operations {
                 sortOrder?: components["parameters"]["SortOrder"];
                 /** @description Only events with this action. */
                 action?: components["parameters"]["AuditActionFilter"];
-                /** @description Only events of this user or key. */
+                /** @description Only events of this user, key or service account. */
                 actorId?: components["parameters"]["AuditActorFilter"];
                 /** @description Only events with this target. */
                 targetId?: components["parameters"]["AuditTargetFilter"];
@@ -6126,6 +6314,7 @@ export interface operations {
                      *             "actor": {
                      *               "email": "ada@example.com",
                      *               "id": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
+                     *               "name": null,
                      *               "type": "user"
                      *             },
                      *             "clientAddress": "203.0.113.7",
@@ -10559,6 +10748,509 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listServiceAccounts: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["ServiceAccountSortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+            };
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
+                     *             "disabled": false,
+                     *             "id": "019a5f3e-7b18-7c2d-8e41-5d0a9c3b6f08",
+                     *             "lastUsedAt": null,
+                     *             "name": "deployment",
+                     *             "scopes": [
+                     *               "profiles:read",
+                     *               "profiles:write"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "deployment",
+                 *       "scopes": [
+                 *         "profiles:read",
+                 *         "profiles:write"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateServiceAccountRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
+                     *         "disabled": false,
+                     *         "id": "019a5f3e-7b18-7c2d-8e41-5d0a9c3b6f08",
+                     *         "lastUsedAt": null,
+                     *         "name": "deployment",
+                     *         "scopes": [
+                     *           "profiles:read",
+                     *           "profiles:write"
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The account. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
+                     *         "disabled": false,
+                     *         "id": "019a5f3e-7b18-7c2d-8e41-5d0a9c3b6f08",
+                     *         "lastUsedAt": null,
+                     *         "name": "deployment",
+                     *         "scopes": [
+                     *           "profiles:read",
+                     *           "profiles:write"
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateServiceAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "disabled": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateServiceAccountRequest"];
+            };
+        };
+        responses: {
+            /** @description Updated. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "createdBy": "019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01",
+                     *         "disabled": true,
+                     *         "id": "019a5f3e-7b18-7c2d-8e41-5d0a9c3b6f08",
+                     *         "lastUsedAt": null,
+                     *         "name": "deployment",
+                     *         "scopes": [
+                     *           "profiles:read",
+                     *           "profiles:write"
+                     *         ]
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ServiceAccountResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listServiceAccountTokens: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["AccessTokenSortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+            };
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "expiresAt": "2027-02-19T10:15:00Z",
+                     *             "id": "019a5f3e-9c41-7b12-9d30-2e8f6a1c0b07",
+                     *             "lastFour": "9Zq4",
+                     *             "lastUsedAt": null,
+                     *             "name": "production",
+                     *             "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
+                     *             "scopes": [
+                     *               "profiles:read"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessTokenListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createServiceAccountToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "production",
+                 *       "scopes": [
+                 *         "profiles:read"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateAccessTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. Store `token`; it is not shown again. */
+            201: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "accessToken": {
+                     *           "createdAt": "2026-11-21T10:15:00Z",
+                     *           "expiresAt": "2027-02-19T10:15:00Z",
+                     *           "id": "019a5f3e-9c41-7b12-9d30-2e8f6a1c0b07",
+                     *           "lastFour": "9Zq4",
+                     *           "lastUsedAt": null,
+                     *           "name": "production",
+                     *           "organizationId": "019a5f3e-2c11-7d2a-9a3e-6b1b3c9d0e02",
+                     *           "scopes": [
+                     *             "profiles:read"
+                     *           ]
+                     *         },
+                     *         "token": "svct_Q3xVb7c0T2mYk9LrWz5HfNd8JpSaEu1oGi6XtMvB9Zq4"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedAccessTokenResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    revokeServiceAccountToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The organization. */
+                organizationId: components["parameters"]["OrganizationId"];
+                /** @description The service account. */
+                serviceAccountId: components["parameters"]["ServiceAccountId"];
+                /** @description The access token. */
+                tokenId: components["parameters"]["AccessTokenId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];

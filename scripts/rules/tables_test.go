@@ -46,6 +46,7 @@ var tableOwners = map[string]string{
 	"profiles":                 "browsers/profile",
 	"schema_compatibility":     "", // written by migrations only
 	"secrets":                  "tenancy/vault",
+	"service_accounts":         "accounts/auth",
 	"subscription_add_ons":     "tenancy/billing",
 	"subscriptions":            "tenancy/billing",
 	"user_identities":          "accounts/auth",

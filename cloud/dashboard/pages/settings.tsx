@@ -7,6 +7,7 @@ import { Members } from "../parts/members";
 import { OrganizationNetwork } from "../parts/organization-network";
 import { OrganizationSettings } from "../parts/organization-settings";
 import { Secrets } from "../parts/secrets";
+import { ServiceAccounts } from "../parts/service-accounts";
 import { texts } from "../texts/settings";
 import { NothingHere } from "./not-found";
 import "./settings.css";
@@ -15,6 +16,7 @@ const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
   keys: ApiKeys,
   secrets: Secrets,
   members: Members,
+  "service-accounts": ServiceAccounts,
   organization: OrganizationSettings,
   network: OrganizationNetwork,
   builds: BrowserBuilds,

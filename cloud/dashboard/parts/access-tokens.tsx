@@ -28,24 +28,57 @@ type Token = Schema<"AccessToken">;
 type Scope = Schema<"AccessTokenScope">;
 
 const texts = shared.tokens;
+const allScopes = rule.properties.scopes.items.enum;
+
+/** The access tokens of one user or service account, and what changes them. */
+export interface TokenSource {
+  queryKey: string[];
+  /** The scopes that a token can have. */
+  scopes: readonly Scope[];
+  list: (page: number) => Promise<Schema<"AccessTokenList">>;
+  create: (body: Schema<"CreateAccessTokenRequest">) => Promise<Schema<"CreatedAccessToken">>;
+  revoke: (tokenId: string) => Promise<unknown>;
+}
 
 /** The user's access tokens for the active organization. */
 export function AccessTokens() {
+  const source: TokenSource = {
+    queryKey: ["access-tokens"],
+    scopes: allScopes,
+    list: (page) => send(api.GET("/v1/auth/tokens", { params: { query: { page, limit: 100 } } })),
+    create: (body) => send(api.POST("/v1/auth/tokens", { body })),
+    revoke: (tokenId) => send(api.DELETE("/v1/auth/tokens/{tokenId}", { params: { path: { tokenId } } })),
+  };
+  const intro = texts.intro(useSession().organization.name);
+  return <TokenSection source={source} title={texts.title} intro={intro} emptyHint={texts.emptyHint} />;
+}
+
+/** A section with access tokens. */
+export function TokenSection({
+  source,
+  title,
+  intro,
+  emptyHint,
+  disabled = false,
+}: {
+  source: TokenSource;
+  title: string;
+  intro: string;
+  emptyHint: string;
+  disabled?: boolean;
+}) {
   const [creating, setCreating] = useState(false);
   const [created, setCreated] = useState<string>();
   const [revoking, setRevoking] = useState<Token>();
-  const tokens = useQuery({
-    queryKey: ["access-tokens"],
-    queryFn: () => allPages((page) => send(api.GET("/v1/auth/tokens", { params: { query: { page, limit: 100 } } }))),
-  });
+  const tokens = useQuery({ queryKey: source.queryKey, queryFn: () => allPages(source.list) });
   return (
     <section class="stack" aria-labelledby="access-tokens">
       <div class="row apart">
         <div class="account-text">
-          <h2 id="access-tokens">{texts.title}</h2>
-          <p class="faint">{texts.intro(useSession().organization.name)}</p>
+          <h2 id="access-tokens">{title}</h2>
+          <p class="faint">{intro}</p>
         </div>
-        <Button icon="plus" onClick={() => setCreating(true)}>
+        <Button icon="plus" disabled={disabled} onClick={() => setCreating(true)}>
           {texts.create}
         </Button>
       </div>
@@ -53,15 +86,16 @@ export function AccessTokens() {
         {(items) =>
           items.length === 0 ? (
             <Empty icon="key" title={texts.empty}>
-              {texts.emptyHint}
+              {emptyHint}
             </Empty>
           ) : (
-            <Table label={texts.title} columns={columns(setRevoking)} items={items} keyOf={(token) => token.id} />
+            <Table label={title} columns={columns(setRevoking)} items={items} keyOf={(token) => token.id} />
           )
         }
       </Loaded>
       {creating && (
         <CreateDialog
+          source={source}
           onCreated={(token) => {
             setCreating(false);
             setCreated(token);
@@ -75,7 +109,7 @@ export function AccessTokens() {
           <p class="faint">{texts.use}</p>
         </StoreOnceDialog>
       )}
-      {revoking && <RevokeDialog token={revoking} onClose={() => setRevoking(undefined)} />}
+      {revoking && <RevokeDialog source={source} token={revoking} onClose={() => setRevoking(undefined)} />}
     </section>
   );
 }
@@ -96,13 +130,7 @@ function columns(onRevoke: (token: Token) => void): Column<Token>[] {
     {
       id: "scopes",
       title: texts.scopes,
-      cell: (token) => (
-        <span class="row">
-          {token.scopes.map((scope) => (
-            <Badge key={scope}>{scope}</Badge>
-          ))}
-        </span>
-      ),
+      cell: (token) => <Scopes names={token.scopes} />,
     },
     {
       id: "lastUsedAt",
@@ -123,9 +151,28 @@ function columns(onRevoke: (token: Token) => void): Column<Token>[] {
   ];
 }
 
+/** The scopes of a token or of a service account. */
+export function Scopes({ names }: { names: readonly Scope[] }) {
+  return (
+    <span class="row">
+      {names.map((scope) => (
+        <Badge key={scope}>{scope}</Badge>
+      ))}
+    </span>
+  );
+}
+
 const initial = { name: "", scopes: [] as Scope[], expiresAt: null as string | null };
 
-function CreateDialog({ onCreated, onClose }: { onCreated: (token: string) => void; onClose: () => void }) {
+function CreateDialog({
+  source,
+  onCreated,
+  onClose,
+}: {
+  source: TokenSource;
+  onCreated: (token: string) => void;
+  onClose: () => void;
+}) {
   const queries = useQueryClient();
   const form = useForm({
     rule,
@@ -133,8 +180,8 @@ function CreateDialog({ onCreated, onClose }: { onCreated: (token: string) => vo
     body: ({ expiresAt, ...rest }) => (expiresAt ? { ...rest, expiresAt } : rest),
     onSubmit: async (body) => {
       // No mutation of the query cache: it would keep the full token in memory.
-      const { token } = await send(api.POST("/v1/auth/tokens", { body: body as Schema<"CreateAccessTokenRequest"> }));
-      void queries.invalidateQueries({ queryKey: ["access-tokens"] });
+      const { token } = await source.create(body as Schema<"CreateAccessTokenRequest">);
+      void queries.invalidateQueries({ queryKey: source.queryKey });
       onCreated(token);
     },
   });
@@ -142,7 +189,7 @@ function CreateDialog({ onCreated, onClose }: { onCreated: (token: string) => vo
     <Dialog title={texts.create} onClose={onClose}>
       <FormFrame form={form} label={texts.create}>
         <TextField form={form} name="name" label={texts.name} hint={texts.nameHint} autocomplete="off" autofocus />
-        <ScopesField form={form} />
+        <ScopesField form={form} scopes={source.scopes} />
         <ExpiryField form={form} hint={texts.expiryHint} unlimited={false} />
         <div class="row end">
           <Button onClick={onClose}>{shared.cancel}</Button>
@@ -155,19 +202,26 @@ function CreateDialog({ onCreated, onClose }: { onCreated: (token: string) => vo
   );
 }
 
-function ScopesField({ form }: { form: Form<typeof initial> }) {
-  const { scopes } = form.values;
+/** The choice of scopes for a token or a service account. */
+export function ScopesField<V extends { scopes: Scope[] }>({
+  form,
+  scopes = allScopes,
+}: {
+  form: Form<V>;
+  scopes?: readonly Scope[];
+}) {
+  const selected = form.values.scopes;
   const toggle = (scope: Scope, checked: boolean) =>
-    form.set("scopes", checked ? [...scopes, scope] : scopes.filter((other) => other !== scope));
+    form.set("scopes", checked ? [...selected, scope] : selected.filter((other) => other !== scope));
   return (
     <Field form={form} name="scopes" label={texts.scopes} hint={texts.scopesHint}>
       {(control) => (
         <div {...control} class="stack tight" role="group" aria-label={texts.scopes}>
-          {rule.properties.scopes.items.enum.map((scope) => (
+          {scopes.map((scope) => (
             <label key={scope} class="check">
               <input
                 type="checkbox"
-                checked={scopes.includes(scope)}
+                checked={selected.includes(scope)}
                 onChange={(event) => toggle(scope, event.currentTarget.checked)}
               />
               <span>
@@ -181,12 +235,12 @@ function ScopesField({ form }: { form: Form<typeof initial> }) {
   );
 }
 
-function RevokeDialog({ token, onClose }: { token: Token; onClose: () => void }) {
+function RevokeDialog({ source, token, onClose }: { source: TokenSource; token: Token; onClose: () => void }) {
   const queries = useQueryClient();
   const revoke = async () => {
-    await send(api.DELETE("/v1/auth/tokens/{tokenId}", { params: { path: { tokenId: token.id } } }));
+    await source.revoke(token.id);
     toast(texts.revoked(token.name));
-    void queries.invalidateQueries({ queryKey: ["access-tokens"] });
+    void queries.invalidateQueries({ queryKey: source.queryKey });
   };
   return (
     <ConfirmDialog title={texts.revokeTitle(token.name)} action={texts.revoke} onConfirm={revoke} onClose={onClose}>

@@ -40,6 +40,8 @@ function useActorName(actor: Schema<"AuditActor">): string {
       const key = keys.data?.find((k) => k.id === actor.id);
       return key ? texts.keyActor(key.name) : texts.unknownKey;
     }
+    case "serviceAccount":
+      return texts.serviceAccountActor(actor.name ?? "");
     case "operator":
       return texts.operator;
     case "system":

@@ -5,6 +5,8 @@ const quoted = (value: unknown): string => (text(value) ? ` "${text(value)}"` : 
 const fields = (value: unknown): string =>
   Array.isArray(value) && value.length ? ` (${value.map(text).join(", ")})` : "";
 
+const ofAccount = (value: unknown): string => (text(value) ? ` of the service account${quoted(value)}` : "");
+
 /** The name of each action, and what its event says after the name of the actor. */
 const actions: Record<string, { label: string; says: (details: Details) => string }> = {
   "apiKey.created": {
@@ -25,11 +27,23 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
   },
   "accessToken.created": {
     label: "Access token created",
-    says: (d) => `created the access token${quoted(d["name"])}`,
+    says: (d) => `created the access token${quoted(d["name"])}${ofAccount(d["serviceAccount"])}`,
   },
   "accessToken.revoked": {
     label: "Access token revoked",
-    says: (d) => `revoked the access token${quoted(d["name"])}`,
+    says: (d) => `revoked the access token${quoted(d["name"])}${ofAccount(d["serviceAccount"])}`,
+  },
+  "serviceAccount.created": {
+    label: "Service account created",
+    says: (d) => `created the service account${quoted(d["name"])}`,
+  },
+  "serviceAccount.updated": {
+    label: "Service account updated",
+    says: (d) => `updated the service account${quoted(d["name"])}`,
+  },
+  "serviceAccount.deleted": {
+    label: "Service account deleted",
+    says: (d) => `deleted the service account${quoted(d["name"])}`,
   },
   "member.joined": {
     label: "Member joined",
@@ -204,6 +218,7 @@ export const texts = {
   operator: "The operator",
   system: "The service",
   keyActor: (name: string) => `Key "${name}"`,
+  serviceAccountActor: (name: string) => `Service account "${name}"`,
   unknownKey: "An organization key",
   unknownUser: "A user",
   facts: {

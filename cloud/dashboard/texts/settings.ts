@@ -11,6 +11,7 @@ export const texts = {
     keys: "API keys",
     secrets: "Secrets",
     members: "Members",
+    "service-accounts": "Service accounts",
     organization: "Organization",
     network: "Network rules",
     builds: "Browser builds",

@@ -100,6 +100,20 @@ var requests = []request{
 	{operation: "rotateApiKey"},
 	{operation: "rotateApiKey", what: "through the caller's organization", path: "/v1/organizations/{callerOrganizationId}/api-keys/{keyId}/rotate"},
 	{operation: "getConnectGuide"},
+	{operation: "listServiceAccounts"},
+	{operation: "createServiceAccount"},
+	{operation: "getServiceAccount"},
+	{operation: "getServiceAccount", what: "through the caller's organization", path: account},
+	{operation: "updateServiceAccount"},
+	{operation: "updateServiceAccount", what: "through the caller's organization", path: account},
+	{operation: "deleteServiceAccount"},
+	{operation: "deleteServiceAccount", what: "through the caller's organization", path: account},
+	{operation: "listServiceAccountTokens"},
+	{operation: "listServiceAccountTokens", what: "through the caller's organization", path: account + "/tokens"},
+	{operation: "createServiceAccountToken"},
+	{operation: "createServiceAccountToken", what: "through the caller's organization", path: account + "/tokens"},
+	{operation: "revokeServiceAccountToken", path: "/v1/organizations/{organizationId}/service-accounts/{serviceAccountId}/tokens/{accountTokenId}"},
+	{operation: "revokeServiceAccountToken", what: "through the caller's organization", path: account + "/tokens/{accountTokenId}"},
 
 	{operation: "listPlans"},
 	{operation: "getSubscription"},
@@ -173,6 +187,8 @@ var requests = []request{
 	{operation: "createContactMessage"},
 	{operation: "listAuditEvents"},
 }
+
+const account = "/v1/organizations/{callerOrganizationId}/service-accounts/{serviceAccountId}"
 
 const member = "/v1/organizations/{organizationId}/members/{otherId}"
 

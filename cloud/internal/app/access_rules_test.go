@@ -89,6 +89,8 @@ func (a *call) rule() (status int, why string) {
 		return http.StatusForbidden, "the access token does not have the scope of the operation"
 	case len(a.op.roles) > 0 && (c.idle && !a.op.anyOrg || c.former && !inPath):
 		return http.StatusBadRequest, "no organization is active"
+	case c.robot && strings.Contains(a.request.path, "{callerId}"):
+		return http.StatusNotFound, "a service account is not a member"
 	case a.request.mine != "" && (c.away || c.user != a.request.mine):
 		return http.StatusNotFound, "the resource belongs to another user"
 	case len(a.op.schemes) == 0, a.request.blind, len(a.op.roles) == 0 && own:

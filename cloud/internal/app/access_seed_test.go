@@ -38,7 +38,7 @@ func newTenant(passwordHash string) tenant {
 	v := tenant{"mark": hex.EncodeToString(random(6)), "passwordHash": passwordHash}
 	for _, name := range []string{
 		"organizationId", "besideId", "ownerId", "partnerId", "adminId", "memberId", "otherId", "formerId", "profileId", "idleProfileId",
-		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId", "tokenId",
+		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId", "tokenId", "serviceAccountId", "accountTokenId",
 	} {
 		v[name] = uuid.Must(uuid.NewV7()).String()
 	}
@@ -106,6 +106,7 @@ type credential struct {
 	former bool     // the user was removed from the organization, which is still active in the session
 	away   bool     // the credential belongs to another organization, in which the role is owner
 	scopes []string // of an access token; nil for other credentials
+	robot  bool     // the access token is one of a service account
 	show   func(a *call, h http.Header)
 }
 

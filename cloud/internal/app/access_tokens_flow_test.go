@@ -50,6 +50,12 @@ func (c *tokenClient) want(status int, h *testEnv, bearer, method, path, body st
 // create creates an access token with these scopes.
 func (c *tokenClient) create(h *testEnv, name string, scopes ...string) (id, token string) {
 	c.t.Helper()
+	return c.createAt(h, "/v1/auth/tokens", name, scopes...)
+}
+
+// createAt creates an access token of the user or of a service account.
+func (c *tokenClient) createAt(h *testEnv, path, name string, scopes ...string) (id, token string) {
+	c.t.Helper()
 	body, err := json.Marshal(map[string]any{"name": name, "scopes": scopes})
 	if err != nil {
 		c.t.Fatal(err)
@@ -60,7 +66,7 @@ func (c *tokenClient) create(h *testEnv, name string, scopes ...string) (id, tok
 			AccessToken struct{ ID string }
 		}
 	}
-	text := c.want(http.StatusCreated, h, c.user, "POST", "/v1/auth/tokens", string(body))
+	text := c.want(http.StatusCreated, h, c.user, "POST", path, string(body))
 	if err := json.Unmarshal([]byte(text), &created); err != nil || created.Data.Token == "" {
 		c.t.Fatalf("error %v: %s", err, text)
 	}

@@ -14,7 +14,8 @@ const accessTokenTable = "testdata/access_tokens.md"
 const accessTokenHeading = `# Access by access token
 
 The answer of every operation for people to access tokens. Update with ` + "`go test ./cloud/internal/app -run TestAccess -update`" + `.
-A column with a scope is a token of an owner with only this scope. The tokens of the other columns have all scopes.
+A column with a scope is a token of an owner with only this scope, and *service* that of a service account. The tokens of the
+other columns have all scopes.
 *Elsewhere*: a token of another organization; requests that name a resource name one of this organization.
 
 The error code is shown if it is not the default code of the status, as in access.md.
@@ -41,7 +42,12 @@ func tokenCredentials() (all []credential) {
 	for _, scope := range tokenScopes {
 		all = append(all, credential{name: scope, scheme: byBearer, user: "owner", role: "owner", scopes: []string{scope}, show: showToken(scope)})
 	}
+	for _, scope := range tokenScopes {
+		all = append(all, credential{name: "service " + scope, scheme: byBearer, role: "admin", robot: true, scopes: []string{scope}, show: showToken("service " + scope)})
+	}
 	return append(all,
+		credential{name: "service all", scheme: byBearer, role: "admin", robot: true, scopes: tokenScopes, show: showToken("service all")},
+		credential{name: "service elsewhere", scheme: byBearer, role: "admin", robot: true, away: true, scopes: tokenScopes, show: showToken("service all")},
 		credential{name: "admin", scheme: byBearer, user: "admin", role: "admin", scopes: tokenScopes, show: showToken("admin")},
 		credential{name: "member", scheme: byBearer, user: "member", role: "member", scopes: tokenScopes, show: showToken("member")},
 		credential{name: "elsewhere", scheme: byBearer, user: "owner", role: "owner", away: true, scopes: tokenScopes, show: showToken("all")},
@@ -73,40 +79,48 @@ func TestAccess_EveryScopeOnEveryOperation(t *testing.T) {
 // closedToTokens contains the operations for people that refuse access tokens, with the
 // reason.
 var closedToTokens = map[string]string{
-	"createSignInLink":      "signs in, with all rights of the user",
-	"signOut":               "acts on the dashboard session of the request",
-	"getAuthSession":        "acts on the dashboard session of the request",
-	"activateOrganization":  "acts on the dashboard session of the request",
-	"updateUser":            "changes the account",
-	"sendVerificationEmail": "changes the account",
-	"changePassword":        "changes the account",
-	"listAuthSessions":      "shows and ends dashboard sessions",
-	"endAuthSession":        "shows and ends dashboard sessions",
-	"signOutEverywhere":     "shows and ends dashboard sessions",
-	"listAccessTokens":      "a token must not create or revoke tokens",
-	"createAccessToken":     "a token must not create or revoke tokens",
-	"revokeAccessToken":     "a token must not create or revoke tokens",
-	"listOrganizations":     "a token belongs to one organization",
-	"createOrganization":    "a token belongs to one organization",
-	"acceptInvitation":      "a token belongs to one organization",
-	"getOrganization":       "no scope for the organization",
-	"updateOrganization":    "no scope for the organization",
-	"deleteOrganization":    "deletes the organization",
-	"listSecrets":           "no scope for secrets",
-	"createSecret":          "no scope for secrets",
-	"getSecret":             "no scope for secrets",
-	"updateSecret":          "no scope for secrets",
-	"deleteSecret":          "no scope for secrets",
-	"updateMachine":         "no scope for machines",
-	"deleteMachine":         "no scope for machines",
-	"listAuditEvents":       "no scope for the audit log",
-	"startCheckout":         "spends money",
-	"changePlan":            "spends money",
-	"cancelSubscription":    "ends a contract",
-	"resumeSubscription":    "spends money",
-	"openBillingPortal":     "spends money",
-	"addAddOn":              "spends money",
-	"removeAddOn":           "ends a contract",
+	"createSignInLink":          "signs in, with all rights of the user",
+	"signOut":                   "acts on the dashboard session of the request",
+	"getAuthSession":            "acts on the dashboard session of the request",
+	"activateOrganization":      "acts on the dashboard session of the request",
+	"updateUser":                "changes the account",
+	"sendVerificationEmail":     "changes the account",
+	"changePassword":            "changes the account",
+	"listAuthSessions":          "shows and ends dashboard sessions",
+	"endAuthSession":            "shows and ends dashboard sessions",
+	"signOutEverywhere":         "shows and ends dashboard sessions",
+	"listAccessTokens":          "a token must not create or revoke tokens",
+	"createAccessToken":         "a token must not create or revoke tokens",
+	"revokeAccessToken":         "a token must not create or revoke tokens",
+	"listServiceAccounts":       "a token must not manage service accounts",
+	"createServiceAccount":      "a token must not manage service accounts",
+	"getServiceAccount":         "a token must not manage service accounts",
+	"updateServiceAccount":      "a token must not manage service accounts",
+	"deleteServiceAccount":      "a token must not manage service accounts",
+	"listServiceAccountTokens":  "a token must not create or revoke tokens",
+	"createServiceAccountToken": "a token must not create or revoke tokens",
+	"revokeServiceAccountToken": "a token must not create or revoke tokens",
+	"listOrganizations":         "a token belongs to one organization",
+	"createOrganization":        "a token belongs to one organization",
+	"acceptInvitation":          "a token belongs to one organization",
+	"getOrganization":           "no scope for the organization",
+	"updateOrganization":        "no scope for the organization",
+	"deleteOrganization":        "deletes the organization",
+	"listSecrets":               "no scope for secrets",
+	"createSecret":              "no scope for secrets",
+	"getSecret":                 "no scope for secrets",
+	"updateSecret":              "no scope for secrets",
+	"deleteSecret":              "no scope for secrets",
+	"updateMachine":             "no scope for machines",
+	"deleteMachine":             "no scope for machines",
+	"listAuditEvents":           "no scope for the audit log",
+	"startCheckout":             "spends money",
+	"changePlan":                "spends money",
+	"cancelSubscription":        "ends a contract",
+	"resumeSubscription":        "spends money",
+	"openBillingPortal":         "spends money",
+	"addAddOn":                  "spends money",
+	"removeAddOn":               "ends a contract",
 }
 
 // TestOpenAPI_EveryOperationForPeopleHasScopeOrReason also requires that only operations

@@ -114,5 +114,8 @@ func auditSource(ctx context.Context) audit.Source {
 	if caller.Token != nil {
 		source.TokenID, source.TokenName = caller.Token.ID, caller.Token.Name
 	}
+	if a := caller.ServiceAccount; a != nil {
+		source.AccountID, source.AccountName = a.ID, a.Name
+	}
 	return source
 }

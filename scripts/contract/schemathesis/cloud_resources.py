@@ -38,6 +38,13 @@ class ResourceRequests(CloudBase):
             "listProfileDataVersions": self._prepare_data_version,
             "deleteProfileDataVersion": self._prepare_data_version,
             "activateProfileDataVersion": self._prepare_data_version,
+            "createServiceAccount": self._prepare_service_account_name,
+            "getServiceAccount": self._prepare_service_account,
+            "updateServiceAccount": self._prepare_service_account,
+            "deleteServiceAccount": self._prepare_service_account,
+            "listServiceAccountTokens": self._prepare_service_account,
+            "createServiceAccountToken": self._prepare_service_account,
+            "revokeServiceAccountToken": self._prepare_service_account,
             "createSecret": self._prepare_secret_values,
             "getSecret": self._prepare_secret,
             "updateSecret": self._prepare_secret,
@@ -64,6 +71,30 @@ class ResourceRequests(CloudBase):
             request.set_path_parameters(keyId=self._shared_key)
         elif request.random_bool(0.8):  # the request would revoke the shared key
             request.set_path_parameters(keyId=self._create_key())
+
+    # Service accounts
+
+    def _prepare_service_account_name(self, request: GeneratedRequest) -> None:
+        if isinstance(request.case.body, dict) and "name" in request.case.body and request.random_bool(0.8):
+            request.set_body_fields(name=f"account-{uuid4()}")
+
+    def _prepare_service_account(self, request: GeneratedRequest) -> None:
+        """Uses a new account with a token, after deleting those of earlier requests, because their number is limited."""
+        if not request.authorized or request.in_scenario or not request.random_bool(0.8):
+            return
+        accounts = f"/v1/organizations/{self._seed['organizationId']}/service-accounts"
+        for account in self._owner_client.call("GET", accounts, limit=100)["items"]:
+            self._owner_client.call("DELETE", f"{accounts}/{account['id']}")
+        scopes = ["profiles:write", "sessions:read", "keys:write", "members:write", "billing:read"]
+        body = {"name": f"account-{uuid4()}", "scopes": scopes}
+        account_id = self._owner_client.call("POST", accounts, body)["id"]
+        token = {"name": "contract", "scopes": ["profiles:read"]}
+        created = self._owner_client.call("POST", f"{accounts}/{account_id}/tokens", token)
+        request.set_path_parameters(serviceAccountId=account_id)
+        if operation_id(request.case) == "revokeServiceAccountToken":
+            request.set_path_parameters(tokenId=created["accessToken"]["id"])
+        elif operation_id(request.case) == "updateServiceAccount":
+            self._prepare_service_account_name(request)
 
     # Billing
 

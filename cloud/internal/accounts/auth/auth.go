@@ -1,6 +1,6 @@
 // Package auth authenticates users. It manages accounts, passwords, e-mail
-// verification, dashboard sessions and access tokens, and defines the caller of a
-// request.
+// verification, dashboard sessions, access tokens and service accounts, and defines the
+// caller of a request.
 package auth
 
 import (
@@ -53,7 +53,7 @@ type Mailer interface {
 }
 
 // Service manages accounts, sessions and access tokens. Its tables belong to users, not
-// to organizations, except for the access tokens.
+// to organizations, except for the access tokens and the service accounts.
 type Service struct {
 	// Mailer sends mail to users; nil sends nothing.
 	Mailer Mailer
@@ -68,7 +68,7 @@ type Service struct {
 	WithoutMail bool
 	// System is a pool that sees all organizations, to identify access tokens.
 	System *sqlx.DB
-	// Audit records the creation and the revocation of access tokens.
+	// Audit records the changes of access tokens and of service accounts.
 	Audit Recorder
 
 	db           *sqlx.DB

@@ -17,7 +17,8 @@ const (
 )
 
 // Caller is the authenticated caller of a request. A dashboard session and an access
-// token have a user; a worker has a key. OrgID is the organization that the request acts on:
+// token of a user have a user; an access token of a service account has the account; a
+// worker has a key. OrgID is the organization that the request acts on:
 // the key's organization, or the one that the authorizer determined for the user,
 // together with the user's role. ActiveOrgID is what the session stores, zero for
 // none, or the token's organization; the membership has not been checked.
@@ -30,6 +31,8 @@ type Caller struct {
 	KeyID       uuid.UUID
 	OrgID       uuid.UUID
 	Role        Role
+
+	ServiceAccount *ServiceAccount // the subject of Token; only what identifies it, and its scopes
 }
 
 // PendingKey is the recalled organization key of a request whose handler verifies

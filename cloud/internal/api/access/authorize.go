@@ -43,7 +43,7 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 		return ctx, err
 	}
 	caller := auth.CallerFrom(ctx)
-	if err := requireScope(caller.Token, op.Scope); err != nil {
+	if err := requireScope(caller, op.Scope); err != nil {
 		return nil, err
 	}
 	if len(op.Roles) == 0 {
@@ -74,7 +74,7 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 	if orgID == uuid.Nil {
 		return nil, refusal
 	}
-	role, err := g.memberships.Role(ctx, orgID, caller.UserID)
+	role, err := g.role(ctx, orgID, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +91,25 @@ func (g *Authorizer) authorize(ctx context.Context, op oapi.Operation) (context.
 		})
 	}
 	caller.OrgID, caller.Role = orgID, auth.Role(role)
-	if caller.Token != nil {
+	switch {
+	case caller.ServiceAccount != nil:
+		ctx = org.WithServiceAccount(ctx, org.ServiceAccount{ID: caller.ServiceAccount.ID, Name: caller.ServiceAccount.Name})
+	case caller.Token != nil:
 		ctx = org.WithoutOwnership(ctx)
 	}
 	return auth.WithCaller(ctx, caller), nil
+}
+
+// role returns the caller's role in the organization, "" for none. A service account has
+// the role of an admin in its organization; its scopes are the limit.
+func (g *Authorizer) role(ctx context.Context, orgID uuid.UUID, caller auth.Caller) (string, error) {
+	if caller.ServiceAccount == nil {
+		return g.memberships.Role(ctx, orgID, caller.UserID)
+	}
+	if orgID != caller.ServiceAccount.OrgID {
+		return "", nil
+	}
+	return string(auth.Admin), nil
 }
 
 // notActive refuses an organization that is not the active one. The error has the active
@@ -103,7 +118,7 @@ func (g *Authorizer) notActive(ctx context.Context, caller auth.Caller, message 
 	if caller.ActiveOrgID == uuid.Nil {
 		return noActiveOrganization()
 	}
-	role, err := g.memberships.Role(ctx, caller.ActiveOrgID, caller.UserID)
+	role, err := g.role(ctx, caller.ActiveOrgID, caller)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ const (
 func (g *Authorizer) RateLimitHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		caller := auth.CallerFrom(c.Request().Context())
-		if g.Requests == nil || caller.UserID == uuid.Nil || caller.OrgID == uuid.Nil {
+		if g.Requests == nil || caller.KeyID != uuid.Nil || caller.OrgID == uuid.Nil {
 			return next(c)
 		}
 		response := c.Response()

@@ -17,6 +17,15 @@ func tokenCaller(scopes ...string) auth.Caller {
 	}}
 }
 
+// accountCaller returns the caller of an access token of a service account of the
+// organization home.
+func accountCaller(account []string, token ...string) auth.Caller {
+	c := tokenCaller(token...)
+	c.UserID, c.Token.UserID, c.Token.ServiceAccountID = uuid.Nil, uuid.Nil, userID
+	c.ServiceAccount = &auth.ServiceAccount{ID: userID, OrgID: home, Name: "deployment", Scopes: account}
+	return c
+}
+
 func TestAuthorize_RequiresScopeOfAccessToken(t *testing.T) {
 	const closed = "Access tokens are not allowed for this operation. Use a dashboard session."
 	missing := func(scope string) string { return "The access token does not have the scope " + scope + "." }
@@ -34,6 +43,11 @@ func TestAuthorize_RequiresScopeOfAccessToken(t *testing.T) {
 		{"another resource", tokenCaller("profiles:write"), "sessions:read", missing("sessions:read")},
 		{"no scope of the operation", tokenCaller(all...), "", closed},
 		{"no scope of the token", tokenCaller(), "billing:read", missing("billing:read")},
+		{"a service account", accountCaller(all, "keys:write"), "keys:write", ""},
+		{"a service account, writing includes reading", accountCaller([]string{"profiles:write"}, "profiles:read"), "profiles:read", ""},
+		{"a service account without the scope", accountCaller([]string{"profiles:read"}, all...), "profiles:write", "The service account does not have the scope profiles:write."},
+		{"a token without the scope of its service account", accountCaller(all, "profiles:read"), "keys:write", missing("keys:write")},
+		{"a service account, no scope of the operation", accountCaller(all, all...), "", closed},
 		{"a dashboard session", auth.Caller{UserID: userID, ActiveOrgID: home}, "", ""},
 	} {
 		for _, roles := range [][]string{nil, {"owner"}} {
@@ -82,5 +96,25 @@ func TestAuthorize_AccessTokenRequiresRoleOfUser(t *testing.T) {
 	roles[home] = ""
 	if _, err := g.Authorize(ctx, op); !fault.Is(err, fault.Validation) {
 		t.Errorf("a removed member: error %v, want Validation", err)
+	}
+}
+
+// A service account is no member. It has the role of an admin in its organization only.
+func TestAuthorize_ServiceAccountActsAsAdmin(t *testing.T) {
+	g := newAuthorizer(t, memberships{})
+	ctx := auth.WithCaller(t.Context(), accountCaller([]string{"members:write"}, "members:write"))
+	for _, test := range []struct {
+		organization uuid.UUID
+		roles        []string
+		want         fault.Kind // -1 for success
+	}{
+		{home, []string{"owner", "admin"}, -1},
+		{home, []string{"owner"}, fault.Forbidden},
+		{second, []string{"owner", "admin"}, fault.NotFound},
+	} {
+		got, err := g.Authorize(ctx, oapi.Operation{Scope: "members:write", Roles: test.roles, Params: map[string]string{"organizationId": test.organization.String()}})
+		if test.want >= 0 && !fault.Is(err, test.want) || test.want < 0 && (err != nil || auth.CallerFrom(got).Role != auth.Admin || auth.CallerFrom(got).OrgID != home) {
+			t.Errorf("%v: error %v", test, err)
+		}
 	}
 }

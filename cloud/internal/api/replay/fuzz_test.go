@@ -25,7 +25,7 @@ func FuzzIdentify(f *testing.F) {
 	f.Add("PUT", "/", "", []byte(""), "k\x00", "POST", "/", "", []byte(""), "k", uint8(4))
 	f.Fuzz(func(t *testing.T, method, path, query string, body []byte, key, method2, path2, query2 string, body2 []byte, key2 string, who uint8) {
 		first, ok := identified(t, method, path, query, body, key, 0)
-		second, ok2 := identified(t, method2, path2, query2, body2, key2, who%4)
+		second, ok2 := identified(t, method2, path2, query2, body2, key2, who%5)
 		if !ok || !ok2 {
 			return
 		}
@@ -35,13 +35,13 @@ func FuzzIdentify(f *testing.F) {
 		if (first.Fingerprint == second.Fingerprint) != same {
 			t.Errorf("%q %q %q %q and %q %q %q %q: one request is %v", method, path, query, body, method2, path2, query2, body2, same)
 		}
-		if (first.Scope == second.Scope) != (who%4 == 0) || bytes.ContainsRune([]byte(first.Scope+second.Scope), 0) || first.Key != key {
+		if (first.Scope == second.Scope) != (who%5 == 0) || bytes.ContainsRune([]byte(first.Scope+second.Scope), 0) || first.Key != key {
 			t.Errorf("scopes %q and %q, key %q of %q", first.Scope, second.Scope, first.Key, key)
 		}
 	})
 }
 
-// identified returns a request as one of four callers sends it.
+// identified returns a request as one of five callers sends it.
 func identified(t *testing.T, method, path, query string, body []byte, key string, who uint8) (idempotency.Request, bool) {
 	t.Helper()
 	target, err := url.ParseRequestURI(path)
@@ -52,7 +52,7 @@ func identified(t *testing.T, method, path, query string, body []byte, key strin
 	r.Method, r.URL = method, target
 	r.URL.RawQuery = query
 	id := uuid.MustParse("0198c5a2-7c1e-7d3a-9b1f-3f2a6c1d4e5f")
-	caller := []auth.Caller{{UserID: id}, {UserID: id, OrgID: id}, {KeyID: id}, {}}[who]
+	caller := []auth.Caller{{UserID: id}, {UserID: id, OrgID: id}, {KeyID: id}, {}, {ServiceAccount: &auth.ServiceAccount{ID: id}, OrgID: id}}[who]
 	c := echo.New().NewContext(r.WithContext(auth.WithCaller(r.Context(), caller)), httptest.NewRecorder())
 	got, err := identify(c, key)
 	if err != nil {

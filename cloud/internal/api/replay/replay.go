@@ -116,6 +116,8 @@ func scope(c echo.Context) string {
 	switch {
 	case caller.UserID != uuid.Nil:
 		return "user " + caller.UserID.String() + " in " + caller.OrgID.String()
+	case caller.ServiceAccount != nil:
+		return "service account " + caller.ServiceAccount.ID.String()
 	case caller.KeyID != uuid.Nil:
 		return "key " + caller.KeyID.String()
 	default:

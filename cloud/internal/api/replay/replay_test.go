@@ -99,6 +99,8 @@ func TestReplay_KeyIsScopedToCaller(t *testing.T) {
 	}{
 		"another user":                           {organizations, engines, []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(eve, home)}},
 		"another organization":                   {"/v1/billing/portal", "", []string{"Authorization", bearer(ada, home)}, []string{"Authorization", bearer(ada, away)}},
+		"another service account":                {organizations, engines, []string{"Authorization", bearer(ada, home) + " account"}, []string{"Authorization", bearer(eve, home) + " account"}},
+		"a user instead of a service account":    {organizations, engines, []string{"Authorization", bearer(ada, home) + " account"}, []string{"Authorization", bearer(ada, home)}},
 		"another worker key":                     {reclaim, "", []string{"X-API-Key", key}, []string{"X-API-Key", otherKey}},
 		"another client address":                 {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.7"}, []string{"X-Forwarded-For", "203.0.113.8"}},
 		"an unauthenticated caller with a token": {contactPath, hello, []string{"X-Forwarded-For", "203.0.113.9"}, []string{"Authorization", bearer(ada, home)}},

@@ -98,10 +98,14 @@ func rememberOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// A token consists of a user id and the id of the active organization; a key is its
-// own id.
+// A token consists of a user id and the id of the active organization, and for a service
+// account of its id and a third word; a key is its own id.
 func user(r *http.Request) (context.Context, error) {
 	fields := strings.Fields(r.Header.Get("Authorization"))
+	if len(fields) == 4 {
+		id, orgID := uuid.MustParse(fields[1]), uuid.MustParse(fields[2])
+		return auth.WithCaller(r.Context(), auth.Caller{ServiceAccount: &auth.ServiceAccount{ID: id}, ActiveOrgID: orgID}), nil
+	}
 	if len(fields) != 3 {
 		return nil, oapi.ErrNoCredential
 	}

@@ -30,21 +30,12 @@ func (a AccessTokens) ListAccessTokens(ctx context.Context, r cloudapi.ListAcces
 	if err != nil {
 		return nil, err
 	}
-	list := cloudapi.AccessTokenList{Items: []cloudapi.AccessToken{}, Pagination: pageapi.Pagination(found)}
-	for _, item := range found.Items {
-		list.Items = append(list.Items, accessToken(item))
-	}
-	return cloudapi.ListAccessTokens200JSONResponse{Success: true, Data: list}, nil
+	return cloudapi.ListAccessTokens200JSONResponse{Success: true, Data: accessTokenList(found)}, nil
 }
 
 // CreateAccessToken implements the operation createAccessToken.
 func (a AccessTokens) CreateAccessToken(ctx context.Context, r cloudapi.CreateAccessTokenRequestObject) (cloudapi.CreateAccessTokenResponseObject, error) {
-	scopes := make([]string, len(r.Body.Scopes))
-	for i, scope := range r.Body.Scopes {
-		scopes[i] = string(scope)
-	}
-	created, secret, err := a.Tokens.CreateAccessToken(ctx, auth.CallerFrom(ctx),
-		auth.NewAccessToken{Name: r.Body.Name, Scopes: scopes, ExpiresAt: utcTime(r.Body.ExpiresAt)})
+	created, secret, err := a.Tokens.CreateAccessToken(ctx, auth.CallerFrom(ctx), newAccessToken(*r.Body))
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +55,37 @@ func (a AccessTokens) RevokeAccessToken(ctx context.Context, r cloudapi.RevokeAc
 	return cloudapi.RevokeAccessToken200JSONResponse{Success: true, Data: cloudapi.Empty{}}, nil
 }
 
-func accessToken(t auth.AccessToken) cloudapi.AccessToken {
-	scopes := make(cloudapi.AccessTokenScopes, len(t.Scopes))
-	for i, scope := range t.Scopes {
-		scopes[i] = cloudapi.AccessTokenScope(scope)
+func newAccessToken(body cloudapi.CreateAccessTokenRequest) auth.NewAccessToken {
+	return auth.NewAccessToken{Name: body.Name, Scopes: scopeNames(body.Scopes), ExpiresAt: utcTime(body.ExpiresAt)}
+}
+
+func scopeNames(scopes cloudapi.AccessTokenScopes) []string {
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
 	}
+	return names
+}
+
+func accessTokenScopes(names []string) cloudapi.AccessTokenScopes {
+	scopes := make(cloudapi.AccessTokenScopes, len(names))
+	for i, name := range names {
+		scopes[i] = cloudapi.AccessTokenScope(name)
+	}
+	return scopes
+}
+
+func accessTokenList(found page.Page[auth.AccessToken]) cloudapi.AccessTokenList {
+	list := cloudapi.AccessTokenList{Items: []cloudapi.AccessToken{}, Pagination: pageapi.Pagination(found)}
+	for _, item := range found.Items {
+		list.Items = append(list.Items, accessToken(item))
+	}
+	return list
+}
+
+func accessToken(t auth.AccessToken) cloudapi.AccessToken {
 	return cloudapi.AccessToken{
-		Id: t.ID, Name: t.Name, Scopes: scopes, OrganizationId: t.OrgID, LastFour: t.LastFour,
+		Id: t.ID, Name: t.Name, Scopes: accessTokenScopes(t.Scopes), OrganizationId: t.OrgID, LastFour: t.LastFour,
 		CreatedAt: t.CreatedAt, LastUsedAt: t.LastUsedAt, ExpiresAt: t.ExpiresAt,
 	}
 }

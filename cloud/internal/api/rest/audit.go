@@ -51,7 +51,7 @@ func auditEvent(e audit.Event) (cloudapi.AuditEvent, error) {
 	}
 	return cloudapi.AuditEvent{
 		Id: e.ID, Action: e.Action, TargetId: e.TargetID,
-		Actor:         cloudapi.AuditActor{Type: cloudapi.AuditActorType(e.ActorType), Id: e.ActorID, Email: e.ActorEmail},
+		Actor:         cloudapi.AuditActor{Type: cloudapi.AuditActorType(e.ActorType), Id: e.ActorID, Email: e.ActorEmail, Name: e.ActorName},
 		ClientAddress: e.ClientAddress, RequestId: e.RequestID, Details: details, CreatedAt: e.CreatedAt,
 	}, nil
 }

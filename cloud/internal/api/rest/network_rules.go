@@ -14,12 +14,11 @@ import (
 
 // CheckNetworkRules implements the operation checkNetworkRules.
 func (o Organizations) CheckNetworkRules(ctx context.Context, r cloudapi.CheckNetworkRulesRequestObject) (cloudapi.CheckNetworkRulesResponseObject, error) {
-	caller := auth.CallerFrom(ctx)
 	check, err := networkCheck(*r.Body)
 	if err != nil {
 		return nil, err
 	}
-	v, err := o.Organizations.CheckNetwork(ctx, caller.UserID, caller.OrgID, check)
+	v, err := o.Organizations.CheckNetwork(ctx, auth.CallerFrom(ctx).OrgID, check)
 	if err != nil {
 		return nil, err
 	}

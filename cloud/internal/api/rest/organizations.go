@@ -29,7 +29,7 @@ type organizations interface {
 	Get(ctx context.Context, userID, orgID uuid.UUID) (org.Organization, error)
 	Update(ctx context.Context, orgID, userID uuid.UUID, c org.Change) (org.Organization, error)
 	Delete(ctx context.Context, orgID, userID uuid.UUID, slug string) error
-	CheckNetwork(ctx context.Context, userID, orgID uuid.UUID, c org.NetworkCheck) (netrules.Verdict, error)
+	CheckNetwork(ctx context.Context, orgID uuid.UUID, c org.NetworkCheck) (netrules.Verdict, error)
 }
 
 // activation sets the active organization of a session.

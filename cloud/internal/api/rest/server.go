@@ -16,6 +16,7 @@ type Server struct {
 	Health
 	Auth
 	AccessTokens
+	ServiceAccounts
 	Organizations
 	Members
 	Invitations

@@ -53,6 +53,15 @@ INSERT INTO access_tokens (id, organization_id, user_id, name, scopes, token_has
     SELECT gen_random_uuid(), '{organizationId}'::uuid, '{ownerId}'::uuid, scope, ARRAY[scope], sha256(convert_to('{token}' || scope, 'UTF8')), 'bbbb', now(),
         now() + interval '1 day', now() + interval '1 hour'
     FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}'::text[]) AS scope;
+INSERT INTO service_accounts (id, organization_id, name, scopes, created_by, created_at) VALUES
+    ('{serviceAccountId}', '{organizationId}', 'robot-{mark}',
+        '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}', '{ownerId}', now());
+INSERT INTO access_tokens (id, organization_id, service_account_id, name, scopes, token_hash, last_four, created_at, expires_at, last_used_at)
+    SELECT id, '{organizationId}', '{serviceAccountId}', name, scopes, sha256(convert_to('{token}' || name, 'UTF8')), 'cccc', now(),
+        now() + interval '1 day', now() + interval '1 hour'
+    FROM (SELECT gen_random_uuid() AS id, 'service ' || scope AS name, ARRAY[scope] AS scopes
+            FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}'::text[]) AS scope
+        UNION ALL SELECT '{accountTokenId}', 'service all', scopes FROM service_accounts WHERE id = '{serviceAccountId}') AS t;
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES
     ('{profileId}', '{organizationId}', 'Checkout {mark}', 156, 'linux', '{ownerId}', now(), now()),
     ('{idleProfileId}', '{organizationId}', 'Idle {mark}', 156, 'linux', '{ownerId}', now(), now());

@@ -15,7 +15,7 @@ const (
 	copySuffix = " (copy)"
 )
 
-// Create creates a profile; createdBy is a user. Returns a Forbidden fault caused
+// Create creates a profile; createdBy is a user, or zero for none. Returns a Forbidden fault caused
 // by a LimitError at the profile limit (specification 7.3.1), and NotFound if the
 // organization is deleted meanwhile.
 func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft Draft) (Profile, error) {
@@ -26,7 +26,7 @@ func (s *Service) Create(ctx context.Context, orgID, createdBy uuid.UUID, draft 
 	if err := draft.check("", problems...); err != nil {
 		return Profile{}, err
 	}
-	r, err := s.newRow(orgID, &createdBy, draft)
+	r, err := s.newRow(orgID, createdBy, draft)
 	if err != nil {
 		return Profile{}, err
 	}
@@ -62,7 +62,7 @@ func (s *Service) Duplicate(ctx context.Context, orgID, id, createdBy uuid.UUID,
 		if draft.Name = copyName(source.Name); name != nil {
 			draft.Name = *name
 		}
-		if r, err = s.newRow(orgID, &createdBy, draft); err != nil {
+		if r, err = s.newRow(orgID, createdBy, draft); err != nil {
 			return err
 		}
 		if err := s.copyCertificates(r, &source); err != nil {
@@ -93,13 +93,16 @@ func (s *Service) draftOf(r *row) (Draft, error) {
 	return Draft{Fields: p.Fields, ProxyPassword: password}, err
 }
 
-func (s *Service) newRow(orgID uuid.UUID, createdBy *uuid.UUID, draft Draft) (*row, error) {
+func (s *Service) newRow(orgID, createdBy uuid.UUID, draft Draft) (*row, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("generate a profile ID: %w", err)
 	}
 	now := s.Clock.Now()
-	r := &row{ID: id, OrganizationID: orgID, Version: 1, CreatedBy: createdBy, CreatedAt: now, UpdatedAt: now}
+	r := &row{ID: id, OrganizationID: orgID, Version: 1, CreatedAt: now, UpdatedAt: now}
+	if createdBy != uuid.Nil {
+		r.CreatedBy = &createdBy
+	}
 	if err := r.set(draft.Fields); err != nil {
 		return nil, err
 	}

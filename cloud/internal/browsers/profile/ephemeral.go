@@ -23,7 +23,7 @@ func (s *Service) CreateEphemeral(ctx context.Context, tx *sqlx.Tx, orgID uuid.U
 	if draft.Name == "" {
 		draft.Name = ephemeralName
 	}
-	r, err := s.newRow(orgID, nil, draft)
+	r, err := s.newRow(orgID, uuid.Nil, draft)
 	if err != nil {
 		return uuid.Nil, err
 	}

@@ -19,13 +19,15 @@ import (
 // maxDetails bounds the JSON of an event's details, in bytes.
 const maxDetails = 16 << 10
 
-// Source is the origin of a change. Without an operator, a user and a key it is the
-// service itself.
+// Source is the origin of a change. Without an operator, a user, a service account and a
+// key it is the service itself.
 type Source struct {
 	Operator      string // operating system user of an operator's command; empty for other changes
 	UserID        uuid.UUID
+	AccountID     uuid.UUID // service account; zero for none
+	AccountName   string
 	KeyID         uuid.UUID
-	TokenID       uuid.UUID // access token of the user; zero for none
+	TokenID       uuid.UUID // access token of the user or the service account; zero for none
 	TokenName     string
 	ClientAddress string // empty if no request made the change
 	RequestID     string
@@ -33,10 +35,11 @@ type Source struct {
 
 // The types of actors.
 const (
-	User     = "user"
-	Key      = "key"
-	Operator = "operator"
-	System   = "system"
+	User           = "user"
+	Key            = "key"
+	ServiceAccount = "serviceAccount"
+	Operator       = "operator"
+	System         = "system"
 )
 
 func (s Source) actor() (kind string, id *uuid.UUID) {
@@ -45,6 +48,8 @@ func (s Source) actor() (kind string, id *uuid.UUID) {
 		return Operator, nil
 	case s.UserID != uuid.Nil:
 		return User, &s.UserID
+	case s.AccountID != uuid.Nil:
+		return ServiceAccount, &s.AccountID
 	case s.KeyID != uuid.Nil:
 		return Key, &s.KeyID
 	default:
@@ -57,9 +62,10 @@ type Event struct {
 	ID            uuid.UUID       `db:"id"`
 	Action        string          `db:"action"` // noun and verb, such as apiKey.created
 	TargetID      string          `db:"target_id"`
-	ActorType     string          `db:"actor_type"` // User, Key, Operator or System
+	ActorType     string          `db:"actor_type"` // User, Key, ServiceAccount, Operator or System
 	ActorID       *uuid.UUID      `db:"actor_id"`
-	ActorEmail    *string         `db:"actor_email"` // at the time of the event
+	ActorEmail    *string         `db:"actor_email"` // of a user, at the time of the event
+	ActorName     *string         `db:"actor_name"`  // of a service account, at the time of the event
 	ClientAddress *string         `db:"client_address"`
 	RequestID     *string         `db:"request_id"`
 	Details       json.RawMessage `db:"details"` // an object
@@ -105,9 +111,9 @@ func (l *Log) Record(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, action, 
 	kind, actor := source.actor()
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO audit_events (id, organization_id, action, target_id, actor_type, actor_id, actor_email,
-			client_address, request_id, details, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, (SELECT email FROM users WHERE id = $7), NULLIF($8, ''), NULLIF($9, ''), $10, $11)`,
-		id, uuid.NullUUID{UUID: orgID, Valid: orgID != uuid.Nil}, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, string(text), l.Clock.Now())
+			client_address, request_id, details, created_at, actor_name)
+		VALUES ($1, $2, $3, $4, $5, $6, (SELECT email FROM users WHERE id = $7), NULLIF($8, ''), NULLIF($9, ''), $10, $11, NULLIF($12, ''))`,
+		id, uuid.NullUUID{UUID: orgID, Valid: orgID != uuid.Nil}, action, targetID, kind, actor, source.UserID, source.ClientAddress, source.RequestID, string(text), l.Clock.Now(), source.AccountName)
 	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}

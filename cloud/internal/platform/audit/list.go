@@ -15,7 +15,7 @@ import (
 // Filter filters events; nil fields do not filter.
 type Filter struct {
 	Action   *string
-	ActorID  *uuid.UUID // a user or a key
+	ActorID  *uuid.UUID // a user, a key or a service account
 	TargetID *string
 	From     *time.Time // inclusive
 	To       *time.Time // exclusive
@@ -36,7 +36,7 @@ func (l *Log) List(ctx context.Context, orgID uuid.UUID, filter Filter, req page
 			return fmt.Errorf("count the audit events: %w", err)
 		}
 		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`
-			SELECT id, action, target_id, actor_type, actor_id, actor_email, client_address, request_id, details, created_at
+			SELECT id, action, target_id, actor_type, actor_id, actor_email, actor_name, client_address, request_id, details, created_at
 			FROM audit_events%s%s LIMIT %d OFFSET %d`, where, req.OrderBy(sortColumns), req.Limit, req.Offset()), args...)
 		if err != nil {
 			return fmt.Errorf("list the audit events: %w", err)

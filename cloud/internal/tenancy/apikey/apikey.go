@@ -147,7 +147,7 @@ func newKey(name string, userID uuid.UUID, now time.Time, expires *time.Time, se
 	}
 	return Key{
 		ID: id, Name: name, Prefix: secret[:prefixLength], LastFour: secret[len(secret)-4:],
-		CreatedBy: uuid.NullUUID{UUID: userID, Valid: true}, CreatedAt: now, ExpiresAt: expires,
+		CreatedBy: uuid.NullUUID{UUID: userID, Valid: userID != uuid.Nil}, CreatedAt: now, ExpiresAt: expires,
 	}, nil
 }
 

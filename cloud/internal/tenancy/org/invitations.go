@@ -37,7 +37,7 @@ type NewInvitation struct {
 }
 
 // Invite mails an invitation that is valid once and for seven days. Without mail it also
-// returns the link. Only owners may
+// returns the link. The zero actorID is that of a service account. Only owners may
 // invite owners and admins (Forbidden). Returns Conflict if the address belongs to a
 // member or has an open invitation, and Forbidden with both numbers at the memberLimit,
 // which counts members and open invitations (specification 7.3.2). The result and the
@@ -50,8 +50,12 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 	}
 	now := s.Clock.Now()
 	i := Invitation{
-		ID: id, Email: emails.Normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: true},
+		ID: id, Email: emails.Normal(n.Email), Role: n.Role, InvitedBy: uuid.NullUUID{UUID: actorID, Valid: actorID != uuid.Nil},
 		CreatedAt: now, ExpiresAt: now.Add(invitationLifetime),
+	}
+	inviter := actorID
+	if actorID == uuid.Nil {
+		inviter = serviceAccount(ctx).ID
 	}
 	token := secret.NewToken()
 	link := s.PublicURL.JoinPath("account/accept-invitation")
@@ -78,7 +82,7 @@ func (s *Service) Invite(ctx context.Context, orgID, actorID uuid.UUID, n NewInv
 			     + (SELECT count(*) FROM invitations WHERE organization_id = $1 AND outcome IS NULL)`); err != nil {
 			return err
 		}
-		if err := s.Users.SpendInvitation(ctx, tx, orgID, actorID, i.Email); err != nil {
+		if err := s.Users.SpendInvitation(ctx, tx, orgID, inviter, i.Email); err != nil {
 			return err
 		}
 		if err := i.insert(ctx, tx, orgID, token); err != nil {

@@ -18,8 +18,8 @@ func (s *Service) mail(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID, i Invi
 		Organization string `db:"organization"`
 	}
 	err := tx.GetContext(ctx, &names, `
-		SELECT u.name AS inviter, o.name AS organization
-		FROM organizations o, users u WHERE o.id = $1 AND u.id = $2`, orgID, i.InvitedBy)
+		SELECT coalesce(u.name, $3) AS inviter, o.name AS organization
+		FROM organizations o LEFT JOIN users u ON u.id = $2 WHERE o.id = $1`, orgID, i.InvitedBy, serviceAccount(ctx).Name)
 	if err != nil {
 		return fmt.Errorf("find the inviter: %w", err)
 	}

@@ -2,11 +2,15 @@ package org
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
+	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/netrules"
 )
@@ -22,7 +26,7 @@ type NetworkCheck struct {
 
 // CheckNetwork decides about a request as a browser with these rules does. It returns
 // Validation for invalid rules and for what is not a URL.
-func (s *Service) CheckNetwork(ctx context.Context, userID, orgID uuid.UUID, c NetworkCheck) (netrules.Verdict, error) {
+func (s *Service) CheckNetwork(ctx context.Context, orgID uuid.UUID, c NetworkCheck) (netrules.Verdict, error) {
 	details := slices.Concat(c.Organization.Check("organization."), c.Profile.Check("profile."), c.Launch.Check("launch."))
 	address, err := netrules.Canonical(c.Request.URL)
 	if err != nil {
@@ -32,11 +36,9 @@ func (s *Service) CheckNetwork(ctx context.Context, userID, orgID uuid.UUID, c N
 		return netrules.Verdict{}, fault.Invalid(details...)
 	}
 	if c.Organization == nil {
-		o, err := s.Get(ctx, userID, orgID)
-		if err != nil {
+		if c.Organization, err = s.network(ctx, orgID); err != nil {
 			return netrules.Verdict{}, err
 		}
-		c.Organization = o.Network
 	}
 	rules, err := netrules.NewPolicy(
 		netrules.Level{Name: "organization", Rules: c.Organization},
@@ -48,4 +50,20 @@ func (s *Service) CheckNetwork(ctx context.Context, userID, orgID uuid.UUID, c N
 	}
 	c.Request.URL = address
 	return rules.Check(c.Request), nil
+}
+
+// network returns the network rules of an organization, nil for none.
+func (s *Service) network(ctx context.Context, orgID uuid.UUID) (*netrules.Rules, error) {
+	var o Organization
+	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
+		err := tx.GetContext(ctx, &o, `SELECT network FROM organizations WHERE id = $1`, orgID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.Missing("organization")
+		}
+		if err != nil {
+			return fmt.Errorf("read the network rules of an organization: %w", err)
+		}
+		return nil
+	})
+	return o.Network, err
 }

@@ -3,7 +3,7 @@
 import { hostname } from 'node:os';
 import { keyboard } from './keyboard.mjs';
 
-export default async ({ data, newUser, open, signIn, screenshot }) => {
+export default async ({ data, newUser, open, signIn, findings, screenshot }) => {
   const page = await newUser();
   await signIn(page, data.user);
   const { found, press, choose, opens, submits, leaves } = keyboard(page);
@@ -47,6 +47,38 @@ export default async ({ data, newUser, open, signIn, screenshot }) => {
   await opens('Revoke deployment', 'Cancel');
   await press('button', 'Revoke');
   await page.getByText('No access tokens').waitFor();
+
+  await open(page, '/settings/service-accounts');
+  await press('button', 'Create service account');
+  await opens('Create service account', 'Name');
+  await page.keyboard.type('robot');
+  await press('checkbox', 'sessions:read read sessions, machines and license usage');
+  await press('button', 'Create service account');
+  await page.getByText('Access tokens of robot').waitFor();
+  await press('button', 'Create access token');
+  await opens('Create access token', 'Name');
+  await page.keyboard.type('production');
+  await press('checkbox', 'sessions:read read sessions, machines and license usage');
+  await press('button', 'Create access token');
+  await opens('Store the new access token', 'I have stored the token');
+  const robot = await dialog.locator('code').innerText();
+  const askAs = async (status) => {
+    const { status: got } = await fetch(new URL('/v1/machines', page.url()), { headers: { authorization: `Bearer ${robot.trim()}` } });
+    if (got !== status) found.push(`the token of the service account was answered with ${got}, want ${status}`);
+  };
+  await askAs(200);
+  await press('checkbox', 'I have stored the token');
+  await press('button', 'Close');
+  found.push(...(await findings(page)));
+  await screenshot(page, 'service-accounts');
+  await choose('Actions for robot', 'Disable');
+  await opens('Disable robot', 'Cancel');
+  await press('button', 'Disable');
+  await page.getByText('The account is disabled.').waitFor();
+  await askAs(401);
+  await choose('Actions for robot', 'Delete');
+  await submits('Delete robot', 'Enter robot to confirm', 'robot');
+  await page.getByText('No service accounts').waitFor();
 
   await open(page, '/settings/keys');
   await press('button', 'Create key');
