@@ -90,6 +90,7 @@ func TestCommandLine(t *testing.T) {
 	t.Run("login", func(t *testing.T) { c.testLogin(t, env) })
 	t.Run("doctor", func(t *testing.T) { c.testDoctor(t) })
 	t.Run("profiles", func(t *testing.T) { c.testProfiles(t, env.worker.newestVersion(t), page) })
+	t.Run("apply", func(t *testing.T) { c.testApply(t, env) })
 	t.Run("session", func(t *testing.T) { c.testSession(t) })
 	t.Run("run", func(t *testing.T) { c.testRun(t) })
 	t.Run("interrupted", func(t *testing.T) { c.testInterrupted(t) })

@@ -183,7 +183,7 @@ func (a api) send(ctx context.Context, method, path string, header http.Header, 
 		wait := pause << attempt
 		var refused *Error
 		if err == nil {
-			refused = readError(answer)
+			refused = ReadError(answer)
 			err, wait = refused, max(wait, refused.RetryAfter)
 		}
 		if attempt == attempts || ctx.Err() != nil || !repeatable(method, refused) || wait > longestPause {

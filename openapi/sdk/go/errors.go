@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // maxError is the size of the longest error that is read.
 const maxError = 1 << 20
 
-// readError reads and closes an answer that is not a success.
-func readError(answer *http.Response) *Error {
+// ReadError reads and closes an answer that is not a success, such as one of the generated client in gen/cloudapi.
+func ReadError(answer *http.Response) *Error {
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxError)) // an incomplete text is no envelope
 	e := &Error{Status: answer.StatusCode, RequestID: answer.Header.Get("X-Request-Id")}

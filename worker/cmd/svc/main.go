@@ -30,6 +30,7 @@ const (
 	exitLimit        = 4
 	exitUnauthorized = 5
 	exitUnreachable  = 6
+	exitDifferences  = 7
 	exitInterrupted  = 130
 )
 
@@ -105,7 +106,7 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.tokenFile, "token-file", "", "the `FILE` with an access token of the cloud; - for standard input")
 	flags.BoolVar(&a.json, "json", false, "print JSON, for scripts")
 	root.AddCommand(a.loginCommand(), a.runCommand(), a.launchCommand(), a.lsCommand(), a.showCommand(), a.endCommand(), a.openCommand(),
-		a.logsCommand(), a.filesCommand(), a.recordCommand(), a.stateCommand(), a.profilesCommand(), a.doctorCommand())
+		a.logsCommand(), a.filesCommand(), a.recordCommand(), a.stateCommand(), a.profilesCommand(), a.applyAllCommand(), a.doctorCommand())
 	a.noteStart(root)
 	return root
 }

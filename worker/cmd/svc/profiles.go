@@ -134,9 +134,10 @@ the password of a proxy, are sent each time.`,
 
 // applied is what has been done with a profile of the file, as --json prints it.
 type applied struct {
+	Kind    string   `json:"kind,omitempty"` // only of svc apply, such as member
 	Name    string   `json:"name"`
 	ID      string   `json:"id,omitempty"` // absent before it is created
-	Action  string   `json:"action"`       // created, updated or unchanged
+	Action  string   `json:"action"`       // created, updated, unchanged or deleted
 	Changes []change `json:"changes"`
 }
 
@@ -149,34 +150,33 @@ func (a *app) apply(file string, dryRun bool) error {
 	if err != nil {
 		return &codeError{exitUsage, fmt.Errorf("%s: %w", file, err)}
 	}
-	cloud, err := a.cloud()
+	p, err := a.newPlan(fields{"profiles": described}, false)
 	if err != nil {
 		return err
 	}
 	ctx, stop := within(callLimit)
 	defer stop()
-	profiles, err := cloud.Profiles(ctx)
-	if err != nil {
+	if err := p.addProfiles(ctx, described); err != nil {
 		return err
 	}
-	results := []applied{}
-	for _, fields := range described {
-		result, failure := applyProfile(ctx, cloud, profiles, fields, dryRun)
-		if failure != nil {
-			err = fmt.Errorf("profile %q: %w", fields["name"], failure)
-			break
-		}
-		results = append(results, result)
+	results, err := p.run(dryRun)
+	for i := range results {
+		results[i].Kind = "" // all are profiles
 	}
 	if a.json {
 		return errors.Join(a.emit(results), err)
 	}
+	a.printApplied(results, dryRun)
+	return err
+}
+
+func (a *app) printApplied(results []applied, dryRun bool) {
 	for _, result := range results {
 		note := ""
 		if dryRun && result.Action != "unchanged" {
 			note = " (dry run: nothing was changed)"
 		}
-		_, _ = fmt.Fprintln(a.out, printable(result.Name+": "+result.Action+note))
+		_, _ = fmt.Fprintln(a.out, printable(strings.TrimPrefix(result.Kind+" ", " ")+result.Name+": "+result.Action+note))
 		for _, c := range result.Changes {
 			line := c.String()
 			if result.Action == "created" {
@@ -185,66 +185,18 @@ func (a *app) apply(file string, dryRun bool) error {
 			_, _ = fmt.Fprintln(a.out, printable("  "+line))
 		}
 	}
-	return err
 }
 
 // parseProfiles reads one profile or a list of profiles.
-func parseProfiles(text []byte) ([]map[string]any, error) {
+func parseProfiles(text []byte) ([]any, error) {
 	var content any
 	if _, err := yaml.Unmarshal(text, &content, yaml.DecodeOpts{}); err != nil {
 		return nil, err
 	}
-	items, isList := content.([]any)
-	if !isList {
-		items = []any{content}
+	if items, isList := content.([]any); isList {
+		return items, nil
 	}
-	var profiles []map[string]any
-	names := map[any]bool{}
-	for i, item := range items {
-		profile, ok := item.(map[string]any)
-		name, named := profile["name"].(string)
-		switch {
-		case !ok || !named || name == "":
-			return nil, fmt.Errorf("profile %d has no name: a profile is an object with name, browserVersion and other fields", i+1)
-		case names[name]:
-			return nil, fmt.Errorf("two profiles have the name %q", name)
-		}
-		names[name] = true
-		profiles = append(profiles, profile)
-	}
-	return profiles, nil
-}
-
-func applyProfile(ctx context.Context, cloud *svc.Cloud, profiles []svc.Profile, fields map[string]any, dryRun bool) (applied, error) {
-	result := applied{Name: fmt.Sprint(fields["name"]), Action: "created"}
-	existing, err := matchProfile(profiles, result.Name)
-	if err != nil {
-		return result, err
-	}
-	present := map[string]any{}
-	if existing != nil {
-		result.ID, result.Action = existing.Id.String(), "updated"
-		if present, err = asMap(existing); err != nil {
-			return result, err
-		}
-	}
-	if result.Changes = differences(present, fields); len(result.Changes) == 0 {
-		result.Action = "unchanged"
-	}
-	if dryRun || result.Action == "unchanged" {
-		return result, nil
-	}
-	if existing == nil {
-		created, err := cloud.CreateProfile(ctx, fields)
-		result.ID = created.Id.String()
-		return result, err
-	}
-	update := map[string]any{}
-	for _, c := range result.Changes {
-		update[c.Field] = fields[c.Field]
-	}
-	_, err = cloud.UpdateProfile(ctx, result.ID, update)
-	return result, err
+	return []any{content}, nil
 }
 
 func asMap(value any) (map[string]any, error) {

@@ -235,8 +235,12 @@ func TestParseProfiles(t *testing.T) {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]string{"": "has no name", "- a": "has no name", "name: ''": "has no name", "[{name: a}, {name: a}]": "two profiles", "a: [": "did not find"} {
-		if _, err := parseProfiles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+	for text, want := range map[string]string{"": `not ""`, "- a": `not ""`, "name: ''": `not ""`, "[{name: a}, {name: a}]": `not "a"`, "a: [": "did not find"} {
+		profiles, err := parseProfiles([]byte(text))
+		if err == nil {
+			err = new(plan).add("profile", "name", profiles, nil, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
