@@ -4579,6 +4579,9 @@ type SessionRecording struct {
 	// Frames Whether single frames are recorded.
 	Frames *bool `json:"frames,omitempty"`
 
+	// Har Whether requests are recorded.
+	Har *bool `json:"har,omitempty"`
+
 	// Url The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
 	Url string `json:"url"`
 

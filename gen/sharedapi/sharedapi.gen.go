@@ -391,6 +391,7 @@ func (e ReadinessStatus) Valid() bool {
 const (
 	Events RecordingPart = "events"
 	Frames RecordingPart = "frames"
+	Har    RecordingPart = "har"
 	Video  RecordingPart = "video"
 )
 
@@ -400,6 +401,8 @@ func (e RecordingPart) Valid() bool {
 	case Events:
 		return true
 	case Frames:
+		return true
+	case Har:
 		return true
 	case Video:
 		return true
@@ -1246,6 +1249,7 @@ type RecordedParts = []RecordingPart
 // RecordingPart - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
 // - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
 // - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+// - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
 type RecordingPart string
 
 // ReducedMotion The value of `prefers-reduced-motion`.

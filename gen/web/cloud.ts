@@ -4603,9 +4603,10 @@ export interface components {
          * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
          *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
          *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+         *     - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
          * @enum {string}
          */
-        RecordingPart: "video" | "events" | "frames";
+        RecordingPart: "video" | "events" | "frames" | "har";
         /**
          * @description The value of `prefers-reduced-motion`.
          * @example reduce
@@ -4970,6 +4971,11 @@ export interface components {
              * @default false
              */
             frames: boolean;
+            /**
+             * @description Whether requests are recorded.
+             * @default false
+             */
+            har: boolean;
             /**
              * Format: uri
              * @description The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.

@@ -1988,6 +1988,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/recording/har": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the requests of a recorded session
+         * @description Returns the requests of a session that was recorded with `har`, as HAR 1.2. Unlike other parts, it is also available while
+         *     the session is recorded: it then contains the requests that have ended so far. Entries are in the order in
+         *     which the requests ended. All tabs, frames and workers are recorded, also popups. Requests
+         *     that had begun before the recording are missing, and so are the scripts of service workers. A client that opens a tab with
+         *     `Target.createTarget` and a URL, or navigates within milliseconds, can be faster than the recording: then the first requests of the tab are missing.
+         *
+         *     As in the sanitized export of DevTools, cookies and the headers that authenticate requests are left out. Values that the worker has filled from
+         *     secrets, and values of posted or queried parameters whose names mean a password, a secret or a token, are `***`. Everything else is
+         *     recorded: URLs with their queries, other posted values, and bodies, which can contain personal data.
+         *
+         *     Bodies of responses up to 2 MiB, and 64 MiB in total, are in `content.text`. If a body is missing, `content.comment` says why. Posted
+         *     bodies are recorded up to 64 KiB. Messages of a WebSocket are in `_webSocketMessages` of its entry, up to 1 MiB. `log.comment` says whether entries are missing.
+         */
+        get: operations["getRecordingHar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{sessionId}/recording/player": {
         parameters: {
             query?: {
@@ -3279,6 +3313,39 @@ export interface components {
          * @enum {string}
          */
         HandoverStatus: "open" | "done" | "timeout" | "canceled";
+        /** @description The log. Its entries and pages have the members of HAR 1.2, and those that DevTools adds with `_`. */
+        HarLog: {
+            browser?: components["schemas"]["HarProgram"];
+            /** @description Why entries are missing. */
+            comment?: string;
+            creator: components["schemas"]["HarProgram"];
+            /** @description The requests. */
+            entries: {
+                [key: string]: unknown;
+            }[];
+            /** @description The documents that tabs have shown. */
+            pages: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * @description The version of the format.
+             * @example 1.2
+             */
+            version: string;
+        };
+        /** @description A program. */
+        HarProgram: {
+            /**
+             * @description The name.
+             * @example Chromium
+             */
+            name: string;
+            /**
+             * @description The version.
+             * @example 156.0.0.0
+             */
+            version: string;
+        };
         /** @description The value of one header. */
         HeaderValue: string;
         /**
@@ -3290,6 +3357,10 @@ export interface components {
         HostPatterns: components["schemas"]["HostPattern"][];
         /** @description An HTML page. */
         Html: string;
+        /** @description An HTTP archive (HAR 1.2). */
+        HttpArchive: {
+            log: components["schemas"]["HarLog"];
+        };
         /**
          * Format: int32
          * @description The maximum time without client activity, in seconds. The worker then ends the browser. Read-only viewing is not
@@ -3993,6 +4064,8 @@ export interface components {
             events: boolean;
             /** @description Whether single frames are recorded. */
             frames: boolean;
+            /** @description Whether requests are recorded. */
+            har: boolean;
             reason: components["schemas"]["RecordingReason"];
             state: components["schemas"]["RecordingState"];
             /** @description Whether the recording is in `OBJECT_STORE_URL`, and no longer on the disk of the worker. The worker serves it from there. */
@@ -4012,9 +4085,10 @@ export interface components {
          * @description - `video`: the display, or the active tab of a headless browser; 5 frames per second, up to 1280 pixels wide.
          *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
          *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
+         *     - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
          * @enum {string}
          */
-        RecordingPart: "video" | "events" | "frames";
+        RecordingPart: "video" | "events" | "frames" | "har";
         /**
          * @description Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
          *
@@ -4022,12 +4096,13 @@ export interface components {
          *     - `disk_full`: the disk of the worker is full.
          *     - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
          *     - `frames_failed`: the frames could not be stored; see the log of the worker.
+         *     - `har_failed`: the requests could not be stored; see the log of the worker.
          *     - `start_failed`: the recording could not start; see the log of the worker.
          *     - `interrupted`: the worker was killed. The video may be damaged.
          *     - `no_picture`: the recording ended before the browser showed a picture. There is no video.
          * @enum {string|null}
          */
-        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "start_failed" | "interrupted" | "no_picture" | null;
+        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "har_failed" | "start_failed" | "interrupted" | "no_picture" | null;
         /** @description A success with a recording. */
         RecordingResponse: {
             data: components["schemas"]["Recording"];
@@ -7419,6 +7494,7 @@ export interface operations {
                      *         "droppedFrames": 0,
                      *         "events": true,
                      *         "frames": false,
+                     *         "har": false,
                      *         "reason": null,
                      *         "state": "recording",
                      *         "stored": false,
@@ -7499,6 +7575,7 @@ export interface operations {
                      *         "droppedFrames": 0,
                      *         "events": true,
                      *         "frames": false,
+                     *         "har": false,
                      *         "reason": null,
                      *         "state": "complete",
                      *         "stored": false,
@@ -10763,6 +10840,52 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorResponse"];
                 };
             };
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRecordingHar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The HTTP archive. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "log": {
+                     *         "browser": {
+                     *           "name": "Chromium",
+                     *           "version": "156.0.0.0"
+                     *         },
+                     *         "creator": {
+                     *           "name": "svc-worker",
+                     *           "version": "1.0.0"
+                     *         },
+                     *         "entries": [],
+                     *         "pages": [],
+                     *         "version": "1.2"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["HttpArchive"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

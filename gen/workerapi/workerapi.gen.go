@@ -523,6 +523,7 @@ const (
 	RecordingReasonDiskFull      RecordingReason = "disk_full"
 	RecordingReasonEncoderFailed RecordingReason = "encoder_failed"
 	RecordingReasonFramesFailed  RecordingReason = "frames_failed"
+	RecordingReasonHarFailed     RecordingReason = "har_failed"
 	RecordingReasonInterrupted   RecordingReason = "interrupted"
 	RecordingReasonLessThannil   RecordingReason = "<nil>"
 	RecordingReasonNoPicture     RecordingReason = "no_picture"
@@ -538,6 +539,8 @@ func (e RecordingReason) Valid() bool {
 	case RecordingReasonEncoderFailed:
 		return true
 	case RecordingReasonFramesFailed:
+		return true
+	case RecordingReasonHarFailed:
 		return true
 	case RecordingReasonInterrupted:
 		return true
@@ -2156,8 +2159,50 @@ type HandoverResponse struct {
 // - `canceled`: a client has canceled it.
 type HandoverStatus string
 
+// HarLog The log. Its entries and pages have the members of HAR 1.2, and those that DevTools adds with `_`.
+type HarLog struct {
+	// Browser A program.
+	Browser *HarProgram `json:"browser,omitempty"`
+
+	// Comment Why entries are missing.
+	Comment *string `json:"comment,omitempty"`
+
+	// Creator A program.
+	Creator HarProgram `json:"creator"`
+
+	// Entries The requests.
+	Entries []map[string]interface{} `json:"entries"`
+
+	// Pages The documents that tabs have shown.
+	Pages []map[string]interface{} `json:"pages"`
+
+	// Version The version of the format.
+	//
+	// Example: 1.2
+	Version string `json:"version"`
+}
+
+// HarProgram A program.
+type HarProgram struct {
+	// Name The name.
+	//
+	// Example: Chromium
+	Name string `json:"name"`
+
+	// Version The version.
+	//
+	// Example: 156.0.0.0
+	Version string `json:"version"`
+}
+
 // Html An HTML page.
 type Html = string
+
+// HttpArchive An HTTP archive (HAR 1.2).
+type HttpArchive struct {
+	// Log The log. Its entries and pages have the members of HAR 1.2, and those that DevTools adds with `_`.
+	Log HarLog `json:"log"`
+}
 
 // IsolationPiece The state of one isolation mechanism.
 type IsolationPiece struct {
@@ -2527,12 +2572,16 @@ type Recording struct {
 	// Frames Whether single frames are recorded.
 	Frames bool `json:"frames"`
 
+	// Har Whether requests are recorded.
+	Har bool `json:"har"`
+
 	// Reason Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
 	//
 	// - `quota_exceeded`: the files of the launch have reached `LAUNCH_FILES_MB`.
 	// - `disk_full`: the disk of the worker is full.
 	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 	// - `frames_failed`: the frames could not be stored; see the log of the worker.
+	// - `har_failed`: the requests could not be stored; see the log of the worker.
 	// - `start_failed`: the recording could not start; see the log of the worker.
 	// - `interrupted`: the worker was killed. The video may be damaged.
 	// - `no_picture`: the recording ended before the browser showed a picture. There is no video.
@@ -2566,6 +2615,7 @@ type RecordingEvents = string
 // - `disk_full`: the disk of the worker is full.
 // - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 // - `frames_failed`: the frames could not be stored; see the log of the worker.
+// - `har_failed`: the requests could not be stored; see the log of the worker.
 // - `start_failed`: the recording could not start; see the log of the worker.
 // - `interrupted`: the worker was killed. The video may be damaged.
 // - `no_picture`: the recording ended before the browser showed a picture. There is no video.

@@ -141,6 +141,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadRecording":       p.recordingSetup,
 		"getRecordingEvents":      p.recordingSetup,
 		"downloadRecordingFrames": p.recordingSetup,
+		"getRecordingHar":         p.recordingSetup,
 		"openRecordingPlayer":     p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
 		"startRecording":          p.unrecordedSetup,

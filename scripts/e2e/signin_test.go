@@ -48,7 +48,7 @@ func TestSecrets_SignInLeavesNoTrace(t *testing.T) {
 	})
 	requireAnswer(t, err, created, http.StatusCreated)
 	request := env.newLaunchRequest(t, true)
-	request.Browser.Record = &sharedapi.RecordedParts{"events"}
+	request.Browser.Record = &sharedapi.RecordedParts{"events", "har"}
 	session := env.worker.launch(t, request)
 	var result struct{ Tools, Playwright, All string }
 	runScript(t, "signin", map[string]any{
@@ -64,7 +64,10 @@ func TestSecrets_SignInLeavesNoTrace(t *testing.T) {
 	}
 	ended := env.worker.killSession(t, session.Id)
 	traces["the session"] = fmt.Sprintf("%+v", ended)
-	traces["the recording"] = env.recordedEvents(t, session)
+	traces["the recording"], traces["the archive"] = env.recordedPart(t, session, "events"), env.recordedPart(t, session, "har")
+	if !strings.Contains(traces["the archive"], `"user=***&password=***&code=***"`) {
+		t.Errorf("the form is not in the archive: %s", traces["the archive"])
+	}
 	used, err := env.dashboard.ListAuditEventsWithResponse(t.Context(), nil)
 	requireAnswer(t, err, used, http.StatusOK)
 	if count := strings.Count(string(used.Body), `"secret.used"`); count != 6 {
@@ -84,11 +87,11 @@ func TestSecrets_SignInLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// recordedEvents returns the recorded events of an ended session.
-func (s testEnv) recordedEvents(t *testing.T, session workerapi.BrowserSession) string {
+// recordedPart returns a part of the recording of a session when it is available.
+func (s testEnv) recordedPart(t *testing.T, session workerapi.BrowserSession, part string) string {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.worker.url+"/sessions/"+session.Id.String()+"/recording/events", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.worker.url+"/sessions/"+session.Id.String()+"/recording/"+part, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

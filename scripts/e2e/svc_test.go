@@ -246,6 +246,7 @@ func (c commandLine) testSession(t *testing.T) {
 	c.run(t, 3, "", "files", "get", "job", "unknown")
 	c.run(t, 0, "", "state", "save", "job", "-o", "state.json")
 	c.run(t, 3, "", "record", "play", "job")
+	c.run(t, 3, "", "record", "har", "job")
 
 	ended := decodeOutput[workerapi.BrowserSession](t, c, "end", session.Id.String())
 	if ended.Status != sharedapi.SessionStatusKilled {
@@ -265,6 +266,15 @@ func (c commandLine) testSession(t *testing.T) {
 	}
 	loaded := decodeOutput[workerapi.BrowserSession](t, c, "state", "load", "state.json", "--profile", "Shop")
 	c.run(t, 0, "", "end", loaded.Id.String())
+	c.run(t, 0, "", "launch", "--profile", "Shop", "--name", "recorded", "--record", "har")
+	if archive, _ := c.run(t, 0, "", "record", "har", "recorded"); !strings.Contains(archive, `"creator":{"name":"svc-worker"`) {
+		t.Errorf("the archive has %s", archive)
+	}
+	c.run(t, 0, "", "record", "har", "recorded", "-o", "recorded.har")
+	if _, err := os.Stat(filepath.Join(c.dir, "recorded.har")); err != nil {
+		t.Error(err)
+	}
+	c.run(t, 0, "", "end", "recorded")
 	c.run(t, 3, "", "end", "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05")
 	c.run(t, 3, "", "open", "job")
 }

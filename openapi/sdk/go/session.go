@@ -206,6 +206,15 @@ func (s *Session) State(ctx context.Context) (workerapi.StorageState, error) {
 	return state, err
 }
 
+// HAR returns the requests of a recording as an HTTP archive, also of a running one. The caller closes it.
+func (s *Session) HAR(ctx context.Context) (io.ReadCloser, error) {
+	answer, err := s.api.send(ctx, http.MethodGet, "/sessions/"+s.ID+"/recording/har", http.Header{}, noBody)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
 // Recording returns the URL of a web page that plays the recording after the end of the session, and opens once.
 func (s *Session) Recording(ctx context.Context) (string, error) {
 	var ticket workerapi.RecordingTicket

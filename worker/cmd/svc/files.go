@@ -85,16 +85,7 @@ func (a *app) download(ctx context.Context, session *svc.Session, file svc.File,
 			return fmt.Errorf("%s exists: choose another path with --output", path)
 		}
 	}
-	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(partial.Name()) // without effect after the rename
-	_, err = io.Copy(partial, source)
-	if err = errors.Join(err, partial.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(partial.Name(), path); err != nil {
+	if err := saveFile(path, source); err != nil {
 		return err
 	}
 	if a.json {
@@ -103,6 +94,20 @@ func (a *app) download(ctx context.Context, session *svc.Session, file svc.File,
 	end()
 	_, err = fmt.Fprintln(a.out, path)
 	return err
+}
+
+// saveFile writes a file that only the user can read. It replaces another one when it is complete.
+func saveFile(path string, content io.Reader) error {
+	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(partial.Name()) // without effect after the rename
+	_, err = io.Copy(partial, content)
+	if err = errors.Join(err, partial.Close()); err != nil {
+		return err
+	}
+	return os.Rename(partial.Name(), path)
 }
 
 // localName is a name for this directory. Pages choose the names of their downloads.

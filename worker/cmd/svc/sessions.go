@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -259,5 +260,26 @@ func (a *app) recordCommand() *cobra.Command {
 		return a.openLocally(ctx, address, printOnly)
 	})
 	play.Flags().BoolVar(&printOnly, "print", false, "print the address, which works once")
-	return group("record", "Play recordings", play)
+	return group("record", "Play and save recordings", play, a.recordHARCommand())
+}
+
+func (a *app) recordHARCommand() *cobra.Command {
+	var output string
+	save := a.sessionCommand("har", "Save the requests of a session as an HTTP archive (HAR)", 0, func(ctx context.Context, s *svc.Session) error {
+		if s.Info.Recording == nil || !s.Info.Recording.Har {
+			return &codeError{exitNotFound, errors.New("the requests of the session are not recorded: launch with --record har")}
+		}
+		archive, err := s.HAR(ctx)
+		if err != nil {
+			return err
+		}
+		defer archive.Close()
+		if output == "" || output == "-" {
+			_, err := io.Copy(a.out, archive)
+			return err
+		}
+		return saveFile(output, archive)
+	})
+	save.Flags().StringVarP(&output, "output", "o", "", "the `FILE`, which only you can read; otherwise standard output")
+	return save
 }

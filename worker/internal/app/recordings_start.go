@@ -83,7 +83,13 @@ func (w *worker) record(b access.Browser, parts launch.Record, key session.Organ
 			w.logs.Start(b)
 			subject.Events = func(ctx context.Context, add func(recording.Event)) error { return w.events(ctx, b, add) }
 		}
-		err = w.recordings.Start(subject)
+		recorded := func() {}
+		if parts.HAR {
+			subject.Requests, recorded = requestsOf(b)
+		}
+		if err = w.recordings.Start(subject); err == nil {
+			recorded()
+		}
 	}
 	if err != nil { // nothing of it is kept
 		err = errors.Join(err, w.files.RemoveRecording(id))

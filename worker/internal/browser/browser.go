@@ -90,6 +90,7 @@ type Browser struct {
 	emul          *emulator
 	origins       originLog
 	filled        secretfill.Fields
+	startTabs     []string // the targets of start URLs after the first; they do not change after the start
 	calls         *intercept.Calls
 	stderr        *tail
 	stopTail      func()

@@ -185,6 +185,7 @@ func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
 		if err := b.conn.Call(ctx, "", "Target.createTarget", params, &target); err != nil {
 			return fmt.Errorf("start URL: %w", err)
 		}
+		b.startTabs = append(b.startTabs, target.TargetID)
 		if emulates {
 			b.emul.navigateWhenReady(target.TargetID, u)
 		}

@@ -43,6 +43,9 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 		if r.Frames { // a cloud of an earlier version refuses the field
 			recording.Frames = &r.Frames
 		}
+		if r.HAR { // the same
+			recording.Har = &r.HAR
+		}
 	}
 	request := cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,

@@ -110,6 +110,7 @@ type Recording struct {
 	Video   bool   `json:"video"`
 	Events  bool   `json:"events"`
 	Frames  bool   `json:"frames"`
+	HAR     bool   `json:"har"`
 	URL     string `json:"url"` // of the player; "" after a failure
 	Failure string `json:"-"`   // the reason in the API why it could not start; "" if it has started
 }

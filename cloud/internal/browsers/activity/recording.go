@@ -11,6 +11,7 @@ type Recording struct {
 	Video  bool   `json:"video"`
 	Events bool   `json:"events"`
 	Frames bool   `json:"frames"`
+	HAR    bool   `json:"har"`
 	URL    string `json:"url"`
 }
 

@@ -178,14 +178,14 @@ def stop_recording(browser: str) -> Operation[None]:
 
 
 def save_recording(root: str, session: str, path: Path, part: str, video: str | None) -> Operation[None]:
-    """Waits until the recording is complete and saves a part of it."""
+    """Waits until the recording is complete and saves a part of it. `har` is available before."""
     deadline = time.monotonic() + RECORDING_SECONDS
     while True:
         info = yield from get(root, session)
         state = (info.recording or {}).get("state")
         if state is None or state == "failed":
             raise SvcError("The session has no recording: launch with record=['video'], or call recording.start().")
-        if state != "recording":
+        if state != "recording" or part == "har":
             break
         if info.status == "running" or time.monotonic() > deadline:
             raise ConflictError("The session is still being recorded: call recording.stop() or end() first.")

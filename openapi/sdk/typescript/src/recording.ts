@@ -43,6 +43,11 @@ export class SessionRecording {
     await this.#save("/frames", path, undefined, options);
   }
 
+  /** Stores the requests so far as an HTTP archive (HAR). A running recording continues. */
+  async saveHar(path: string, options?: CallOptions): Promise<void> {
+    await this.#http.save(`/sessions/${this.#session.id}/recording/har`, path, { timeout: 60_000, ...options });
+  }
+
   /** Returns the address of the player. It opens once, within 15 minutes. */
   async link(options?: CallOptions): Promise<string> {
     const ticket = await this.#http.json<{ url: string }>(

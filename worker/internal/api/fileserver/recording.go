@@ -3,6 +3,7 @@ package fileserver
 import (
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
+	"github.com/browser-svc/svc/shared/program"
+	"github.com/browser-svc/svc/worker/internal/media/har"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
 )
 
@@ -21,6 +24,7 @@ import (
 type Recordings interface {
 	Open(ctx context.Context, session uuid.UUID, name string) (recording.Content, error)
 	OpenFrames(ctx context.Context, session uuid.UUID) (*recording.Frames, error)
+	OpenHAR(ctx context.Context, session uuid.UUID) (*recording.Archive, error)
 	// OpenMP4 waits for a conversion until wait ends.
 	OpenMP4(ctx, wait context.Context, session uuid.UUID) (recording.Content, error)
 }
@@ -87,24 +91,35 @@ func (s *Service) events(c echo.Context) error {
 
 // frames answers with an archive of the frames of a session. Nothing of it is stored.
 func (s *Service) frames(c echo.Context) error {
+	return stream(c, "application/zip", "frames.zip", s.recordings.OpenFrames, (*recording.Frames).WriteZip)
+}
+
+// har answers with the requests of a session, also while it is recorded.
+func (s *Service) har(c echo.Context) error {
+	creator := har.Browser{Name: "svc-worker", Version: program.Version}
+	return stream(c, echo.MIMEApplicationJSON, "session.har", s.recordings.OpenHAR, func(a *recording.Archive, w io.Writer) error { return a.Write(w, creator) })
+}
+
+// stream answers with what is generated from a recording.
+func stream[T io.Closer](c echo.Context, kind, name string, open func(context.Context, uuid.UUID) (T, error), write func(T, io.Writer) error) error {
 	id, err := uuid.Parse(c.Param("sessionId"))
 	if err != nil {
 		return fault.Missing("recording")
 	}
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
-	frames, err := s.recordings.OpenFrames(ctx, id)
+	content, err := open(ctx, id)
 	if err != nil {
 		return recordingFault(err)
 	}
-	defer func() { _ = frames.Close() }()
+	defer func() { _ = content.Close() }()
 	w := httpd.NewContentWriter(c.Response(), cancel)
 	defer w.Stop()
-	setRecordingHeaders(c.Response().Header(), "application/zip")
-	c.Response().Header().Set("Content-Disposition", disposition("frames.zip"))
+	setRecordingHeaders(c.Response().Header(), kind)
+	c.Response().Header().Set("Content-Disposition", disposition(name))
 	c.Response().WriteHeader(http.StatusOK)
-	if err := frames.WriteZip(w); err != nil {
-		panic(http.ErrAbortHandler) // only this shows the client that the archive is incomplete
+	if err := write(content, w); err != nil {
+		panic(http.ErrAbortHandler) // only this shows the client that the content is incomplete
 	}
 	return nil
 }

@@ -71,6 +71,7 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/recording", s.video)
 	e.GET(base+"/recording/events", s.events)
 	e.GET(base+"/recording/frames", s.frames)
+	e.GET(base+"/recording/har", s.har)
 }
 
 func ofBrowser(do handler) access.Handler {

@@ -15,11 +15,12 @@ type Element struct {
 	Node   int    // backend DOM node
 }
 
-// Fields are the fields of a browser that were filled, so that their values are not shown.
+// Fields are the fields of a browser that were filled and their values, so that these are neither shown nor recorded.
 // It is safe for concurrent use.
 type Fields struct {
 	mu     sync.Mutex
 	filled []Element // in order
+	values []string  // the same
 }
 
 // Contain reports whether a field was filled.
@@ -29,14 +30,23 @@ func (f *Fields) Contain(e Element) bool {
 	return slices.Contains(f.filled, e)
 }
 
-func (f *Fields) add(e Element) {
+// Values returns the latest values, in the order of their first use.
+func (f *Fields) Values() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if slices.Contains(f.filled, e) {
-		return
+	return f.values
+}
+
+func (f *Fields) add(e Element, value string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.filled, f.values = appendNew(f.filled, e), appendNew(f.values, value)
+}
+
+// appendNew returns a list with an item. The given list does not change.
+func appendNew[T comparable](list []T, item T) []T {
+	if slices.Contains(list, item) {
+		return list
 	}
-	if len(f.filled) >= maxFields {
-		f.filled = slices.Delete(f.filled, 0, 1)
-	}
-	f.filled = append(f.filled, e)
+	return append(slices.Clone(list[max(0, len(list)+1-maxFields):]), item)
 }

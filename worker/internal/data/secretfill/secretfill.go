@@ -68,7 +68,7 @@ func Fill(ctx context.Context, conn *cdp.Conn, targetID string, r Request, field
 	if err != nil {
 		return Filled{}, err
 	}
-	fields.add(d.element)
+	fields.add(d.element, value)
 	if err := d.apply(ctx, r, value); err != nil {
 		return Filled{}, err
 	}

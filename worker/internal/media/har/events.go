@@ -57,6 +57,7 @@ type requestData struct {
 }
 
 type responseData struct {
+	URL               string
 	Status            int
 	StatusText        string
 	Headers           map[string]string
@@ -69,7 +70,6 @@ type responseData struct {
 	Timing            *timing
 
 	Opcode      float64
-	Mask        bool
 	PayloadData string
 }
 

@@ -121,8 +121,8 @@ func (l *log) find(path string) (found []har.Entry) {
 	return found
 }
 
-// one returns the only entry of a path.
-func (l *log) one(t *testing.T, path string) har.Entry {
+// entry returns the only entry of a path.
+func (l *log) entry(t *testing.T, path string) har.Entry {
 	t.Helper()
 	found := l.find(path)
 	if len(found) != 1 {
@@ -139,7 +139,7 @@ type collected struct {
 	stop    func() error // ends the collection and returns its error
 }
 
-func collect(t *testing.T, o har.Options) *collected {
+func collect(t testing.TB, o har.Options) *collected {
 	t.Helper()
 	b := browsertest.NewLauncher(t)(browser.Spec{LaunchID: "one", Headless: true, Timeout: time.Minute})
 	running := access.Browser{DebugPort: b.DebugPort, DebugPath: b.WebSocketPath, Dial: b.Dial, Done: b.Done()}
@@ -161,17 +161,21 @@ func collect(t *testing.T, o har.Options) *collected {
 	conn := c.connect()
 	go func() { ended <- har.Collect(ctx, conn, o, c.add) }()
 	c.stop = sync.OnceValue(func() error { cancel(); return <-ended })
-	t.Cleanup(func() { _ = c.stop(); c.dump(t) })
+	t.Cleanup(func() {
+		if _ = c.stop(); t.Failed() {
+			c.dump(t)
+		}
+	})
 	<-ready
 	return c
 }
 
 // dump logs what was collected.
-func (l *log) dump(t *testing.T) {
+func (l *log) dump(t testing.TB) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		t.Logf("%s %d %s type=%s page=%s err=%s comment=%s/%s body=%.20q size=%d t=%v %+v", e.Request.Method, e.Response.Status, e.Request.URL, e.ResourceType, e.PageRef, e.Response.Error, e.Comment, e.Response.Content.Comment, e.Response.Content.Text, e.Response.Content.Size, e.Time, e.Timings)
+		t.Logf("%s %s %s %d %s %q %q %.20q %v", e.PageRef, e.Request.Method, e.Request.URL, e.Response.Status, e.Response.Error, e.Comment, e.Response.Content.Comment, e.Response.Content.Text, e.Time)
 	}
 	t.Logf("%+v missed %d", l.pages, l.missed)
 }
@@ -188,7 +192,7 @@ func value(list []har.Field, name string) string {
 func TestCollect_RecordsAllTargets(t *testing.T) {
 	site := newSite(t)
 	c := collect(t, har.Options{Secrets: func() []string { return []string{"filled secret+1", "ab"} }})
-	tab := browsertest.OpenTab(t, c.browser, site.URL+"/page")
+	tab := browsertest.FirstTab(t, c.browser, site.URL+"/page")
 	tab.WaitFor("the end of the script", "document.title", "Done")
 	tab.Eval("open('/popup').name")
 	for _, path := range []string{"/page", "/frame", "/of-frame", "/popup", "/of-popup", "/worker.js", "/of-worker", "/of-service", "/socket", "/refused", "/long"} {
@@ -202,25 +206,25 @@ func TestCollect_RecordsAllTargets(t *testing.T) {
 	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("ended with %v", err)
 	}
-	first, second, target := c.one(t, "/first"), c.one(t, "/second"), c.one(t, "/target")
+	first, second, target := c.entry(t, "/first"), c.entry(t, "/second"), c.entry(t, "/target")
 	if value(first.Response.Headers, "x-hop") != "one" || value(second.Response.Headers, "x-hop") != "two" || first.Response.RedirectURL != "/second" || target.Response.Content.Text != "text of /target" {
 		t.Errorf("redirects: %+v\n%+v\n%+v", first.Response, second.Response, target.Response)
 	}
-	post := c.one(t, "/post")
+	post := c.entry(t, "/post")
 	if want := "user=robot&password=***&note=***"; post.Request.PostData == nil || post.Request.PostData.Text != want || len(post.Request.PostData.Params) != 3 {
 		t.Errorf("posted: %+v", post.Request.PostData)
 	}
-	if binary := c.one(t, "/binary"); binary.Response.Content.Encoding != "base64" || binary.Response.Content.Text != "AAEC/w==" ||
+	if binary := c.entry(t, "/binary"); binary.Response.Content.Encoding != "base64" || binary.Response.Content.Text != "AAEC/w==" ||
 		value(binary.Request.QueryString, "a") != "b c" || value(binary.Request.QueryString, "access_token") != "***" {
 		t.Errorf("binary: %+v", binary)
 	}
-	if long := c.one(t, "/long"); long.Response.Content.Text != "" || !strings.Contains(long.Response.Content.Comment, "longer than") || long.Response.Content.Size != har.MaxBody+1 {
+	if long := c.entry(t, "/long"); long.Response.Content.Text != "" || !strings.Contains(long.Response.Content.Comment, "longer than") || long.Response.Content.Size != har.MaxBody+1 {
 		t.Errorf("long: %.200v", long.Response.Content)
 	}
-	if refused := c.one(t, "/refused"); refused.Response.Status != 0 || !strings.Contains(refused.Response.Error, "ERR_") {
+	if refused := c.entry(t, "/refused"); refused.Response.Status != 0 || !strings.Contains(refused.Response.Error, "ERR_") {
 		t.Errorf("refused: %+v", refused)
 	}
-	socket := c.one(t, "/socket")
+	socket := c.entry(t, "/socket")
 	var messages []string
 	for _, m := range socket.WebSocketMessages {
 		messages = append(messages, m.Type+" "+m.Data)
@@ -229,7 +233,7 @@ func TestCollect_RecordsAllTargets(t *testing.T) {
 		t.Errorf("socket: %+v", socket)
 	}
 	for _, path := range []string{"/page", "/frame", "/of-frame", "/popup", "/of-popup", "/of-worker"} {
-		if e := c.one(t, path); e.PageRef == "" || e.Response.Status != 200 || e.Response.Content.Text == "" || value(e.Response.Headers, "Content-Type") == "" {
+		if e := c.entry(t, path); e.PageRef == "" || e.Response.Status != 200 || e.Response.Content.Text == "" || value(e.Response.Headers, "Content-Type") == "" {
 			t.Errorf("%s: %+v", path, e)
 		}
 	}

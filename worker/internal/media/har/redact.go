@@ -28,7 +28,7 @@ func (c *collector) secrets() *redactor {
 	if c.Secrets == nil {
 		return &redactor{}
 	}
-	if values := c.Secrets(); c.redactor == nil || len(values) != len(c.redactor.values) {
+	if values := c.Secrets(); c.redactor == nil || !slices.Equal(values, c.redactor.values) {
 		c.redactor = newRedactor(values)
 	}
 	return c.redactor

@@ -2,6 +2,7 @@ package har
 
 import (
 	"cmp"
+	"net/http"
 	"time"
 )
 
@@ -73,6 +74,9 @@ func (c *collector) network(session, method string, p networkEvent) {
 	case "Network.webSocketCreated":
 		c.openSocket(h, session, p)
 	default:
+		if method == "Network.responseReceived" {
+			c.recover(h, session, p)
+		}
 		if x := h.current; x != nil {
 			x.session = session // the document of a frame of another site begins in its parent
 			c.progress(h, x, method, p)
@@ -98,6 +102,26 @@ func (c *collector) requested(h *chain, session string, p networkEvent) {
 	}
 	h.current = &exchange{
 		id: p.RequestID, session: session, frame: p.FrameID, kind: p.Type, started: p.Timestamp, wallTime: p.WallTime, request: p.Request,
+	}
+	c.place(h.current, p)
+}
+
+// recover begins the exchange of a document whose request was not seen: one that Target.createTarget has opened, before
+// its target could be followed.
+func (c *collector) recover(h *chain, session string, p networkEvent) {
+	if h.current != nil || h.done || p.Response == nil || p.Type != "Document" || p.RequestID != p.LoaderID || !isRecorded(p.Response.URL) {
+		return
+	}
+	h.partial = true
+	began := p.Timestamp
+	if p.Response.Timing != nil {
+		began = p.Response.Timing.RequestTime
+	}
+	p.WallTime = float64(time.Now().UnixMicro())/1e6 - p.Timestamp + began
+	p.Request = requestData{URL: p.Response.URL, Method: http.MethodGet}
+	h.current = &exchange{
+		id: p.RequestID, session: session, frame: p.FrameID, kind: p.Type, started: began, wallTime: p.WallTime, request: p.Request,
+		comment: "The request was not seen: its headers are missing, and its method is assumed.",
 	}
 	c.place(h.current, p)
 }
@@ -145,8 +169,8 @@ func (x *exchange) respond(h *chain, r *responseData, extras bool) {
 }
 
 // end ends the current exchange.
-func (h *chain) end(x *exchange, at float64) {
-	x.ended, x.endedAt = at, time.Now()
+func (h *chain) end(x *exchange, timestamp float64) {
+	x.ended, x.endedAt = timestamp, time.Now()
 	h.current, h.waiting = nil, append(h.waiting, x)
 }
 

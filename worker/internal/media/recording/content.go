@@ -30,7 +30,12 @@ func (c localContent) Size() int64 { return c.size }
 // Open opens a file of an ended recording, such as VideoName, from the disk or the store.
 // ctx bounds the reads too. Errors: ErrNone, ErrRunning, ErrMissing, ErrStore.
 func (s *Service) Open(ctx context.Context, session uuid.UUID, name string) (Content, error) {
-	content, err := s.openLocal(session, name)
+	return s.open(ctx, session, name, false)
+}
+
+// open is Open. With live, a running recording is opened too, with its present length.
+func (s *Service) open(ctx context.Context, session uuid.UUID, name string, live bool) (Content, error) {
+	content, err := s.openLocal(session, name, live)
 	if s.Store == nil || !errors.Is(err, ErrNone) && !errors.Is(err, ErrMissing) {
 		return content, err
 	}
@@ -47,7 +52,7 @@ func (s *Service) Open(ctx context.Context, session uuid.UUID, name string) (Con
 }
 
 // openLocal opens a file on the disk.
-func (s *Service) openLocal(session uuid.UUID, name string) (Content, error) {
+func (s *Service) openLocal(session uuid.UUID, name string, live bool) (Content, error) {
 	dir, exists := s.Dir(session)
 	info, ok := s.localInfo(session)
 	switch {
@@ -55,7 +60,7 @@ func (s *Service) openLocal(session uuid.UUID, name string) (Content, error) {
 		return nil, ErrNone
 	case !info.has(name):
 		return nil, ErrMissing
-	case info.State == Running:
+	case info.State == Running && !live:
 		return nil, ErrRunning
 	}
 	f, err := os.Open(filepath.Join(dir, name))

@@ -31,7 +31,7 @@ type recorder struct {
 
 func newRecorder(s *Service, subject Subject) *recorder {
 	return &recorder{service: s, subject: subject, ended: make(chan struct{}), info: Info{
-		Video: subject.Pictures != nil && subject.Video, Frames: subject.Pictures != nil && subject.Frames, Events: subject.Events != nil, State: Running, StartedAt: time.Now(),
+		Video: subject.Pictures != nil && subject.Video, Frames: subject.Pictures != nil && subject.Frames, Events: subject.Events != nil, HAR: subject.Requests != nil, State: Running, StartedAt: time.Now(),
 	}}
 }
 
@@ -106,6 +106,9 @@ func (r *recorder) parts(s *screen) (parts []func(context.Context) Reason) {
 	}
 	if r.info.Events {
 		parts = append(parts, r.recordEvents)
+	}
+	if r.info.HAR {
+		parts = append(parts, r.recordRequests)
 	}
 	return parts
 }

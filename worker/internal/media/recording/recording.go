@@ -1,6 +1,6 @@
 // Package recording records what browsers did: a video or the single frames of what they
-// showed, and a timeline of events. Pictures come from the display or from a screencast; events come from the
-// browser and from package interaction.
+// showed, a timeline of events, and their requests. Pictures come from the display or from a screencast; events come from the
+// browser and from package interaction, requests from package har.
 //
 // A recording is a directory. Its description says whether it is complete. A program that
 // reads it later must not expect that the worker could finish it.
@@ -18,6 +18,7 @@ import (
 const (
 	VideoName  = "video.webm"
 	EventsName = "events.jsonl"
+	HARName    = "har.jsonl" // pages and entries, one per line
 	infoName   = "recording.json"
 
 	FramesName     = "frames.jpegs" // JPEGs, one after the other
@@ -44,6 +45,7 @@ const (
 	DiskFull      Reason = "disk_full"
 	EncoderFailed Reason = "encoder_failed"
 	FramesFailed  Reason = "frames_failed"
+	HARFailed     Reason = "har_failed"
 	StartFailed   Reason = "start_failed"
 	Interrupted   Reason = "interrupted" // the worker was killed
 	NoPicture     Reason = "no_picture"  // the browser ended before it showed one
@@ -54,6 +56,7 @@ type Info struct {
 	Video         bool      `json:"video"`
 	Events        bool      `json:"events"`
 	Frames        bool      `json:"frames"`
+	HAR           bool      `json:"har"`
 	State         State     `json:"state"`
 	Reason        Reason    `json:"reason,omitempty"`
 	Bytes         int64     `json:"bytes"`
@@ -65,7 +68,7 @@ type Info struct {
 }
 
 // contentTypes are the types of the files of a recording.
-var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
+var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", HARName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
 
 // files returns the files that a recording can have, without its description.
 func (i Info) files() (names []string) {
@@ -77,6 +80,9 @@ func (i Info) files() (names []string) {
 	}
 	if i.Frames {
 		names = append(names, FramesName, FrameIndexName)
+	}
+	if i.HAR {
+		names = append(names, HARName)
 	}
 	return names
 }

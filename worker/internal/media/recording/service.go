@@ -41,6 +41,8 @@ type Subject struct {
 	Pictures func(ctx context.Context, show func(Picture)) error
 	// Events returns what happens, as Pictures. Nil: no events.
 	Events func(ctx context.Context, add func(Event)) error
+	// Requests collects requests until ctx or the browser ends. Nil: none.
+	Requests func(ctx context.Context, log *RequestLog) error
 }
 
 // Service records browsers.
@@ -213,7 +215,7 @@ func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 
 // size returns the bytes of a recording.
 func size(dir string) (bytes int64) {
-	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName} {
+	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName, HARName} {
 		if stat, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			bytes += stat.Size()
 		}

@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"context"
 	"slices"
 
 	"github.com/browser-svc/svc/shared/fault"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/session"
 )
 
@@ -11,15 +13,16 @@ import (
 const recordField = "browser.record"
 
 // Record says what is recorded of a browser.
-type Record struct{ Video, Events, Frames bool }
+type Record struct{ Video, Events, Frames, HAR bool }
 
 // Any reports whether anything is recorded.
-func (r Record) Any() bool { return r.Video || r.Events || r.Frames }
+func (r Record) Any() bool { return r.Video || r.Events || r.Frames || r.HAR }
 
 // NewRecord returns the parts with these names in the API.
 func NewRecord(names []string) Record {
 	return Record{
 		Video: slices.Contains(names, "video"), Events: slices.Contains(names, "events"), Frames: slices.Contains(names, "frames"),
+		HAR: slices.Contains(names, "har"),
 	}
 }
 
@@ -55,10 +58,28 @@ func (s *Service) startRecording(run *running, request Request, parts Record) {
 	if !parts.Any() || s.RecordingURL == nil {
 		return
 	}
-	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, Failure: failure}
+	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, HAR: parts.HAR, Failure: failure}
 	if failure == "" {
 		recording.URL = s.RecordingURL(run.session.ID)
 	}
 	run.session.Recording = recording
 	s.Sessions.SetRecording(run.session.ID, recording)
+}
+
+// postponeStartURLs returns the start URLs of a browser whose requests are recorded: they are opened when the recording
+// has started. The browser begins with a blank tab for each.
+func postponeStartURLs(spec *browser.Spec, parts Record) (urls []string) {
+	if parts.HAR && len(spec.StartURLs) > 0 {
+		urls, spec.StartURLs = spec.StartURLs, slices.Repeat([]string{"about:blank"}, len(spec.StartURLs))
+	}
+	return urls
+}
+
+func (s *Service) openStartURLs(ctx context.Context, run *running, urls []string) {
+	if len(urls) == 0 {
+		return
+	}
+	if err := run.browser.OpenStartURLs(ctx, urls); err != nil {
+		s.Logger.ErrorContext(ctx, "failed to open the start URLs", "sessionId", run.session.ID, "error", err)
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 // TestRecord_LaunchOverridesProfile launches with and without a list of its own.
 func TestRecord_LaunchOverridesProfile(t *testing.T) {
-	events, frames := []string{"events"}, []string{"frames"}
+	events, frames, requests := []string{"events"}, []string{"frames"}, []string{"har"}
 	for _, tc := range []struct {
 		name         string
 		profile, own []string
@@ -22,6 +22,7 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 		{"the launch", events, frames, launch.Record{Frames: true}},
 		{"turned off", events, []string{}, launch.Record{}},
 		{"turned on", []string{}, frames, launch.Record{Frames: true}},
+		{"requests", events, requests, launch.Record{HAR: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got launch.Record
@@ -41,7 +42,7 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reported := s.Recording != nil && s.Recording.Events == tc.want.Events && s.Recording.Frames == tc.want.Frames
+			reported := s.Recording != nil && s.Recording.Events == tc.want.Events && s.Recording.Frames == tc.want.Frames && s.Recording.HAR == tc.want.HAR
 			if got != tc.want || reported != tc.want.Any() {
 				t.Errorf("recorded %+v, reported %+v, want %+v", got, s.Recording, tc.want)
 			}

@@ -37,6 +37,7 @@ func (s *Service) start(ctx context.Context, a *attempt, grant Grant) (*running,
 			return nil, err
 		}
 	}
+	postponed := postponeStartURLs(&spec, NewRecord(settings.Record))
 	run := newRunning(a, grant.Profile.ID)
 	releaseExtensions, err := s.useExtensions(request.Extensions, &spec)
 	if err != nil {
@@ -68,6 +69,7 @@ func (s *Service) start(ctx context.Context, a *attempt, grant Grant) (*running,
 	}
 	s.addSession(run, opened)
 	s.startRecording(run, request, NewRecord(settings.Record))
+	s.openStartURLs(ctx, run, postponed)
 	return run, nil
 }
 

@@ -26,16 +26,40 @@ type Tab struct {
 // OpenTab opens a page at a URL and collects its console output.
 func OpenTab(t testing.TB, b *browser.Browser, address string) *Tab {
 	t.Helper()
-	p := &Tab{t: t, conn: b.CDP()}
 	var target struct{ TargetID string }
-	p.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	(&Tab{t: t, conn: b.CDP()}).Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	p := useTab(t, b, target.TargetID)
+	p.Navigate(address)
+	return p
+}
+
+// FirstTab is OpenTab for the tab with which the browser has started.
+func FirstTab(t testing.TB, b *browser.Browser, address string) *Tab {
+	t.Helper()
+	var listed struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	(&Tab{t: t, conn: b.CDP()}).Call("Target.getTargets", nil, &listed)
+	for _, target := range listed.TargetInfos {
+		if target.Type == "page" {
+			p := useTab(t, b, target.TargetID)
+			p.Navigate(address)
+			return p
+		}
+	}
+	t.Fatal("the browser has no tab")
+	return nil
+}
+
+func useTab(t testing.TB, b *browser.Browser, target string) *Tab {
+	t.Helper()
+	p := &Tab{t: t, conn: b.CDP()}
 	var attached struct{ SessionID string }
-	p.Call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
+	p.Call("Target.attachToTarget", map[string]any{"targetId": target, "flatten": true}, &attached)
 	p.session = attached.SessionID
 	p.messages = p.conn.Subscribe(1000, "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
 	p.Call("Log.enable", nil, nil)
 	p.Call("Runtime.enable", nil, nil)
-	p.Navigate(address)
 	return p
 }
 
