@@ -44,6 +44,16 @@ END $$;
 
 COMMENT ON FUNCTION public.cascade_delete_slots() IS 'Deletes the slots of an organization whose license_org row is deleted, in place of a foreign key.';
 
+CREATE FUNCTION public.delete_events() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM events WHERE organization_id = OLD.id;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.delete_events() IS 'Deletes the events of a deleted organization, in place of a foreign key.';
+
 CREATE FUNCTION public.delete_profile_data() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -67,6 +77,23 @@ END $$;
 
 COMMENT ON PROCEDURE public.enable_tenant_rls(IN tenant_table regclass, IN organization_column name) IS 'Enables row-level security on a table of the organizations: svc_app sees the rows of the organization in the setting svc.organization, svc_all sees all rows. Call it for each new table with an organization_id.';
 
+CREATE FUNCTION public.event_time(at timestamp with time zone) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
+COMMENT ON FUNCTION public.event_time(at timestamp with time zone) IS 'Returns a time as RFC 3339 in UTC, as in the API.';
+
+CREATE FUNCTION public.event_wanted(organization uuid) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM webhook_endpoints w WHERE w.organization_id = organization AND w.enabled)
+        OR EXISTS (SELECT FROM event_readers r WHERE r.organization_id = organization AND r.read_until > now())
+$$;
+
+COMMENT ON FUNCTION public.event_wanted(organization uuid) IS 'Reports whether events of the organization are recorded.';
+
 CREATE FUNCTION public.forget_secret_profile() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -77,6 +104,15 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION public.forget_secret_profile() IS 'Removes a deleted profile from the secrets of its organization. A secret that only this profile could use remains without profiles.';
+
+CREATE FUNCTION public.insert_event(organization uuid, type text, subject text, data jsonb) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO events (id, organization_id, type, subject, data, created_at)
+    SELECT license_event_id(at), organization, type, subject, data, at FROM clock_timestamp() AS at
+$$;
+
+COMMENT ON FUNCTION public.insert_event(organization uuid, type text, subject text, data jsonb) IS 'Records an event. The caller checks event_wanted before it builds the data.';
 
 CREATE FUNCTION public.license_event_id(happened timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
@@ -94,6 +130,70 @@ CREATE FUNCTION public.license_stale(lease_until timestamp with time zone) RETUR
     AS $$SELECT lease_until <= now()$$;
 
 COMMENT ON FUNCTION public.license_stale(lease_until timestamp with time zone) IS 'Reports whether a slot with this lease is stale and may be reclaimed (specification 3.2). The only definition of this rule.';
+
+CREATE FUNCTION public.record_invoice_event() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF event_wanted(NEW.organization_id) THEN
+        PERFORM insert_event(NEW.organization_id, 'invoice.created', NULL, jsonb_build_object('invoiceId', NEW.id, 'number', NEW.number,
+            'status', NEW.status, 'currency', NEW.currency, 'totalCents', NEW.total_cents, 'amountDueCents', NEW.amount_due_cents,
+            'periodStart', event_time(NEW.period_start), 'periodEnd', event_time(NEW.period_end), 'hostedUrl', NEW.hosted_url));
+    END IF;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.record_invoice_event() IS 'Records invoice.created.';
+
+CREATE FUNCTION public.record_refusal_event() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF event_wanted(NEW.organization_id) THEN
+        PERFORM insert_event(NEW.organization_id, 'launch.refused', NULL, jsonb_build_object('reason', NEW.reason, 'count', NEW.count,
+            'sessionId', NEW.session_id, 'profileId', NEW.profile_id, 'machineId', NEW.machine_id, 'keyId', NEW.key_id,
+            'current', NEW.in_use, 'limit', NEW.max_slots, 'at', event_time(NEW.at)));
+    END IF;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.record_refusal_event() IS 'Records launch.refused.';
+
+CREATE FUNCTION public.record_revocation_event() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF event_wanted(NEW.organization_id) THEN
+        PERFORM insert_event(NEW.organization_id, 'key.revoked', NULL, jsonb_build_object('keyId', NEW.id, 'name', NEW.name,
+            'prefix', NEW.prefix, 'lastFour', NEW.last_four, 'revokedAt', event_time(NEW.revoked_at)));
+    END IF;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.record_revocation_event() IS 'Records key.revoked.';
+
+CREATE FUNCTION public.record_session_event() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    data jsonb;
+BEGIN
+    IF NOT event_wanted(NEW.organization_id) THEN
+        RETURN NULL;
+    END IF;
+    data := jsonb_build_object('sessionId', NEW.id, 'profileId', NEW.profile_id, 'profileName', NEW.profile_name, 'machineId', NEW.machine_id,
+        'keyId', NEW.key_id, 'launchId', NEW.launch_id, 'browserVersion', NEW.browser_version, 'name', NEW.name,
+        'metadata', coalesce(NEW.metadata, '{}'), 'startedAt', event_time(NEW.started_at));
+    IF NEW.status = 'running' THEN
+        PERFORM insert_event(NEW.organization_id, 'session.started', 'session:' || NEW.id, data || jsonb_build_object('resumed', TG_OP = 'UPDATE'));
+    ELSE
+        PERFORM insert_event(NEW.organization_id, 'session.ended', 'session:' || NEW.id,
+            data || jsonb_build_object('status', NEW.status, 'endReason', NEW.end_reason, 'endedAt', event_time(NEW.ended_at)));
+    END IF;
+    RETURN NULL;
+END $$;
+
+COMMENT ON FUNCTION public.record_session_event() IS 'Records session.started and session.ended.';
 
 CREATE TABLE public.access_tokens (
     id uuid NOT NULL,
@@ -355,6 +455,66 @@ COMMENT ON TABLE public.deleted_profile_data IS 'The directories with the profil
 COMMENT ON COLUMN public.deleted_profile_data.directory IS 'Derived from the key of the organization, so that only workers that have seen the store know it.';
 
 COMMENT ON COLUMN public.deleted_profile_data.organization_id IS 'No foreign key: the organization does not exist any more.';
+
+CREATE TABLE public.event_lost_machines (
+    organization_id uuid NOT NULL,
+    machine_id text NOT NULL
+);
+
+ALTER TABLE ONLY public.event_lost_machines FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.event_lost_machines IS 'The machines for which machine.lost was the last event.';
+
+CREATE SEQUENCE public.event_positions
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.event_readers (
+    organization_id uuid NOT NULL,
+    read_until timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.event_readers FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.event_readers IS 'The organizations that read the event stream. Until read_until, their events are recorded.';
+
+CREATE TABLE public.events (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    "position" bigint,
+    type text NOT NULL,
+    subject text,
+    data jsonb NOT NULL,
+    is_test boolean DEFAULT false NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.events FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.events IS 'What happened in organizations that have an enabled endpoint or read the event stream. Triggers insert the events in the transaction of the change.';
+
+COMMENT ON COLUMN public.events.organization_id IS 'No foreign key: its check would lock the organization in transactions that have already locked sessions. A trigger deletes the events with the organization.';
+
+COMMENT ON COLUMN public.events.seq IS 'The order of the inserts. Transactions commit in another order.';
+
+COMMENT ON COLUMN public.events."position" IS 'The order in which readers see the events, without later insertions; null until the event is published.';
+
+COMMENT ON COLUMN public.events.subject IS 'The session or machine. Events of one subject are delivered in their order. Null if the order has no meaning.';
+
+COMMENT ON COLUMN public.events.is_test IS 'A test of one endpoint, which the stream does not contain.';
+
+ALTER TABLE public.events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.events_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE public.idempotency_keys (
     id bytea NOT NULL,
@@ -1015,6 +1175,72 @@ COMMENT ON COLUMN public.users.disabled_at IS 'When an operator disabled the acc
 
 COMMENT ON COLUMN public.users.last_organization_id IS 'The organization that becomes active when the user signs in.';
 
+CREATE TABLE public.webhook_deliveries (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    endpoint_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    "position" bigint NOT NULL,
+    type text NOT NULL,
+    subject text,
+    state text DEFAULT 'pending'::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    last_attempt_at timestamp with time zone,
+    last_status integer,
+    last_error text,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_deliveries_state CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+);
+
+ALTER TABLE ONLY public.webhook_deliveries FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.webhook_deliveries IS 'The events to send to each endpoint, and those sent in the last days.';
+
+COMMENT ON COLUMN public.webhook_deliveries.subject IS 'A delivery waits for the earlier pending ones to the same endpoint with the same subject.';
+
+COMMENT ON COLUMN public.webhook_deliveries.last_error IS 'Why the last attempt failed, for people; null if it succeeded.';
+
+CREATE TABLE public.webhook_endpoints (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    url text NOT NULL,
+    description text,
+    types text[],
+    secret bytea NOT NULL,
+    old_secret bytea,
+    old_secret_until timestamp with time zone,
+    enabled boolean NOT NULL,
+    disabled_reason text,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    failing_since timestamp with time zone,
+    paused_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    lease_id uuid,
+    lease_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_endpoints_disabled_reason CHECK ((disabled_reason = ANY (ARRAY['failing'::text, 'gone'::text]))),
+    CONSTRAINT webhook_endpoints_types CHECK ((cardinality(types) > 0))
+)
+WITH (fillfactor='50');
+
+ALTER TABLE ONLY public.webhook_endpoints FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.webhook_endpoints IS 'The URLs to which the events of an organization are sent.';
+
+COMMENT ON COLUMN public.webhook_endpoints.types IS 'The types of the events to send; null for all.';
+
+COMMENT ON COLUMN public.webhook_endpoints.secret IS 'The secret that signs requests, encrypted with this organization and endpoint as associated data.';
+
+COMMENT ON COLUMN public.webhook_endpoints.old_secret IS 'The secret before the last rotation, encrypted in the same way. It signs too, until old_secret_until.';
+
+COMMENT ON COLUMN public.webhook_endpoints.disabled_reason IS 'Why the service disabled the endpoint; null if a person did.';
+
+COMMENT ON COLUMN public.webhook_endpoints.failing_since IS 'The first failed attempt since the last delivery; null if the last attempt succeeded.';
+
+COMMENT ON COLUMN public.webhook_endpoints.paused_until IS 'No attempts before this time, because all of the last ones failed.';
+
+COMMENT ON COLUMN public.webhook_endpoints.lease_id IS 'The replica that sends to the endpoint, until lease_until.';
+
 ALTER TABLE ONLY public.access_tokens
     ADD CONSTRAINT access_tokens_pkey PRIMARY KEY (id);
 
@@ -1062,6 +1288,15 @@ ALTER TABLE ONLY public.deleted_organizations
 
 ALTER TABLE ONLY public.deleted_profile_data
     ADD CONSTRAINT deleted_profile_data_pkey PRIMARY KEY (directory);
+
+ALTER TABLE ONLY public.event_lost_machines
+    ADD CONSTRAINT event_lost_machines_pkey PRIMARY KEY (organization_id, machine_id);
+
+ALTER TABLE ONLY public.event_readers
+    ADD CONSTRAINT event_readers_pkey PRIMARY KEY (organization_id);
+
+ALTER TABLE ONLY public.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (id);
@@ -1177,6 +1412,12 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhook_endpoints
+    ADD CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id);
+
 CREATE INDEX access_tokens_expires_at_idx ON public.access_tokens USING btree (expires_at);
 
 CREATE INDEX access_tokens_membership_idx ON public.access_tokens USING btree (organization_id, user_id);
@@ -1214,6 +1455,12 @@ CREATE INDEX auth_tokens_user_id_idx ON public.auth_tokens USING btree (user_id)
 CREATE INDEX contact_messages_network ON public.contact_messages USING btree (network, created_at);
 
 CREATE INDEX deleted_organizations_next_check_at_idx ON public.deleted_organizations USING btree (next_check_at);
+
+CREATE INDEX events_organization_idx ON public.events USING btree (organization_id, "position") WHERE (NOT is_test);
+
+CREATE UNIQUE INDEX events_position_idx ON public.events USING btree ("position");
+
+CREATE INDEX events_unpublished_idx ON public.events USING btree (seq) WHERE ("position" IS NULL);
 
 CREATE INDEX idempotency_keys_expires_at ON public.idempotency_keys USING btree (expires_at);
 
@@ -1267,11 +1514,31 @@ CREATE INDEX subscriptions_provider_checkout_id_idx ON public.subscriptions USIN
 
 CREATE INDEX user_identities_user_id_idx ON public.user_identities USING btree (user_id);
 
+CREATE INDEX webhook_deliveries_created_idx ON public.webhook_deliveries USING btree (endpoint_id, created_at, id);
+
+CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (endpoint_id, due_at) WHERE (state = 'pending'::text);
+
+CREATE INDEX webhook_deliveries_subject_idx ON public.webhook_deliveries USING btree (endpoint_id, subject, "position") WHERE (state = 'pending'::text);
+
+CREATE INDEX webhook_endpoints_organization_idx ON public.webhook_endpoints USING btree (organization_id);
+
 CREATE TRIGGER cascade_delete_slots AFTER DELETE ON public.license_org FOR EACH ROW EXECUTE FUNCTION public.cascade_delete_slots();
+
+CREATE TRIGGER delete_events AFTER DELETE ON public.organizations FOR EACH ROW EXECUTE FUNCTION public.delete_events();
 
 CREATE TRIGGER delete_profile_data AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.delete_profile_data();
 
 CREATE TRIGGER forget_secret_profile AFTER DELETE ON public.profiles FOR EACH ROW WHEN ((NOT old.ephemeral)) EXECUTE FUNCTION public.forget_secret_profile();
+
+CREATE TRIGGER record_invoice AFTER INSERT ON public.invoices FOR EACH ROW EXECUTE FUNCTION public.record_invoice_event();
+
+CREATE TRIGGER record_refusal AFTER INSERT ON public.license_events FOR EACH ROW WHEN ((new.kind = 'refused'::text)) EXECUTE FUNCTION public.record_refusal_event();
+
+CREATE TRIGGER record_revocation AFTER UPDATE ON public.api_keys FOR EACH ROW WHEN (((old.revoked_at IS NULL) AND (new.revoked_at IS NOT NULL))) EXECUTE FUNCTION public.record_revocation_event();
+
+CREATE TRIGGER record_session_change AFTER UPDATE ON public.activity_sessions FOR EACH ROW WHEN (((old.status = 'running'::text) <> (new.status = 'running'::text))) EXECUTE FUNCTION public.record_session_event();
+
+CREATE TRIGGER record_session_start AFTER INSERT ON public.activity_sessions FOR EACH ROW WHEN ((new.status = 'running'::text)) EXECUTE FUNCTION public.record_session_event();
 
 ALTER TABLE ONLY public.access_tokens
     ADD CONSTRAINT access_tokens_membership_fkey FOREIGN KEY (organization_id, user_id) REFERENCES public.memberships(organization_id, user_id) ON DELETE CASCADE;
@@ -1296,6 +1563,12 @@ ALTER TABLE ONLY public.auth_sessions
 
 ALTER TABLE ONLY public.auth_tokens
     ADD CONSTRAINT auth_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.event_lost_machines
+    ADD CONSTRAINT event_lost_machines_machine_fkey FOREIGN KEY (organization_id, machine_id) REFERENCES public.license_machines(organization_id, machine_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.event_readers
+    ADD CONSTRAINT event_readers_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES public.users(id) ON DELETE SET NULL;
@@ -1372,6 +1645,12 @@ ALTER TABLE ONLY public.user_identities
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_last_organization_id_fkey FOREIGN KEY (last_organization_id) REFERENCES public.organizations(id) ON DELETE SET NULL;
 
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES public.webhook_endpoints(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_endpoints
+    ADD CONSTRAINT webhook_endpoints_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id) ON DELETE CASCADE;
+
 ALTER TABLE public.access_tokens ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.activity_sessions ENABLE ROW LEVEL SECURITY;
@@ -1389,6 +1668,12 @@ CREATE POLICY all_organizations ON public.audit_events TO svc_all USING (true);
 CREATE POLICY all_organizations ON public.deleted_organizations TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.deleted_profile_data TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.event_lost_machines TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.event_readers TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.events TO svc_all USING (true);
 
 CREATE POLICY all_organizations ON public.invitations TO svc_all USING (true);
 
@@ -1428,6 +1713,10 @@ CREATE POLICY all_organizations ON public.subscription_add_ons TO svc_all USING 
 
 CREATE POLICY all_organizations ON public.subscriptions TO svc_all USING (true);
 
+CREATE POLICY all_organizations ON public.webhook_deliveries TO svc_all USING (true);
+
+CREATE POLICY all_organizations ON public.webhook_endpoints TO svc_all USING (true);
+
 ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.api_usage ENABLE ROW LEVEL SECURITY;
@@ -1437,6 +1726,12 @@ ALTER TABLE public.audit_events ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.deleted_organizations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.deleted_profile_data ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.event_lost_machines ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.event_readers ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.events ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
 
@@ -1471,6 +1766,12 @@ CREATE POLICY one_organization ON public.audit_events USING ((organization_id = 
 CREATE POLICY one_organization ON public.deleted_organizations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.deleted_profile_data USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.event_lost_machines USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.event_readers USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.events USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
 CREATE POLICY one_organization ON public.invitations USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
@@ -1510,6 +1811,10 @@ CREATE POLICY one_organization ON public.subscription_add_ons USING ((organizati
 
 CREATE POLICY one_organization ON public.subscriptions USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
 
+CREATE POLICY one_organization ON public.webhook_deliveries USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
+CREATE POLICY one_organization ON public.webhook_endpoints USING ((organization_id = ( SELECT (NULLIF(current_setting('svc.organization'::text, true), ''::text))::uuid AS "nullif")));
+
 ALTER TABLE public.organizations ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.profile_data ENABLE ROW LEVEL SECURITY;
@@ -1527,3 +1832,7 @@ ALTER TABLE public.service_accounts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.subscription_add_ons ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.subscriptions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_deliveries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_endpoints ENABLE ROW LEVEL SECURITY;

@@ -18,7 +18,7 @@ import (
 // that the order of the examples does not matter.
 func (p *exampleRunner) setups() map[string]func(context.Context) (exampleSetup, error) {
 	all := map[string]func(context.Context) (exampleSetup, error){}
-	for _, part := range []map[string]func(context.Context) (exampleSetup, error){p.accountSetups(), p.organizationSetups(), p.secretSetups(), p.serviceAccountSetups(), p.licenseSetups(), p.workerSetups(), p.handoverSetups()} {
+	for _, part := range []map[string]func(context.Context) (exampleSetup, error){p.accountSetups(), p.organizationSetups(), p.secretSetups(), p.webhookSetups(), p.serviceAccountSetups(), p.licenseSetups(), p.workerSetups(), p.handoverSetups()} {
 		maps.Copy(all, part)
 	}
 	return all

@@ -25,6 +25,9 @@ var tableOwners = map[string]string{
 	"contact_messages":         "platform/contact",
 	"deleted_organizations":    "tenancy/billing",
 	"deleted_profile_data":     "browsers/profiledata",
+	"event_lost_machines":      "tenancy/webhook",
+	"event_readers":            "tenancy/webhook",
+	"events":                   "tenancy/webhook", // and triggers
 	"idempotency_keys":         "platform/idempotency",
 	"invitations":              "tenancy/org",
 	"invoices":                 "tenancy/billing",
@@ -51,6 +54,8 @@ var tableOwners = map[string]string{
 	"subscriptions":            "tenancy/billing",
 	"user_identities":          "accounts/auth",
 	"users":                    "accounts/auth",
+	"webhook_deliveries":       "tenancy/webhook",
+	"webhook_endpoints":        "tenancy/webhook",
 }
 
 // otherWriters lists the exceptions: the packages that write tables of other packages.
@@ -59,8 +64,8 @@ var otherWriters = map[string][]string{
 	"tenancy/plan": {"subscriptions"},
 	// Expired rows of all tables are deleted by one statement.
 	"platform/retention": {
-		"access_tokens", "activity_sessions", "audit_events", "contact_messages", "idempotency_keys", "license_events",
-		"license_machines", "license_slots", "mail_outbox",
+		"access_tokens", "activity_sessions", "audit_events", "contact_messages", "events", "idempotency_keys", "license_events",
+		"license_machines", "license_slots", "mail_outbox", "webhook_deliveries",
 	},
 }
 

@@ -73,6 +73,8 @@ export const texts = {
       "keys:write": "manage organization keys",
       "members:write": "manage members and invitations, at most as an admin",
       "billing:read": "read the plan, add-ons and invoices",
+      "webhooks:read": "read webhook endpoints, deliveries and events",
+      "webhooks:write": "also create, change and delete webhook endpoints",
     } satisfies Record<Schema<"AccessTokenScope">, string>,
     expiryHint: "In your time zone, at most one year from now. Empty: 90 days.",
     created: "Store the new access token",

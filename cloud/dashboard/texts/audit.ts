@@ -106,6 +106,22 @@ const actions: Record<string, { label: string; says: (details: Details) => strin
     label: "Secret used",
     says: (d) => `used the ${text(d["field"])} of the secret${quoted(d["name"])} at ${text(d["origin"])}`,
   },
+  "webhook.created": {
+    label: "Webhook created",
+    says: (d) => `created a webhook endpoint at ${text(d["host"])}`,
+  },
+  "webhook.updated": {
+    label: "Webhook updated",
+    says: (d) => `updated the webhook endpoint at ${text(d["host"])}${fields(d["fields"])}`,
+  },
+  "webhook.secretRotated": {
+    label: "Webhook secret rotated",
+    says: (d) => `rotated the secret of the webhook endpoint at ${text(d["host"])}`,
+  },
+  "webhook.deleted": {
+    label: "Webhook deleted",
+    says: (d) => `deleted the webhook endpoint at ${text(d["host"])}`,
+  },
   "organization.created": {
     label: "Organization created",
     says: (d) => `created the organization${quoted(d["name"])}`,

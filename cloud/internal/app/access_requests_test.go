@@ -155,6 +155,18 @@ var requests = []request{
 	{operation: "useSecret", body: `{"sessionId": "{sessionId}", "field": "username", "origin": "https://accounts.example.com"}`, before: func(a *call) {
 		a.exec(`UPDATE license_slots SET state = 'running' WHERE session_id = '{sessionId}'`)
 	}},
+	{operation: "listWebhookEndpoints"},
+	{operation: "createWebhookEndpoint"},
+	{operation: "getWebhookEndpoint"},
+	{operation: "updateWebhookEndpoint"},
+	{operation: "rotateWebhookSecret"},
+	{operation: "sendTestEvent"},
+	{operation: "listWebhookDeliveries"},
+	{operation: "sendWebhookDelivery"},
+	{operation: "deleteWebhookEndpoint"},
+	{operation: "receiveEvents", query: "waitSeconds=1", before: func(a *call) {
+		a.env.parts.webhooks.StopStreams() // the response ends
+	}},
 	{operation: "listSessions"},
 	{operation: "getSession", path: "/v1/sessions/{pastId}"},
 	{operation: "listMachines"},

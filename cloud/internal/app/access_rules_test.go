@@ -113,7 +113,7 @@ func (a *call) rule() (status int, why string) {
 func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 	document := contracttest.Load(t, "cloud.yaml")
 	public := regexp.MustCompile(`^(GET /(health|livez|readyz|v1/plans|v1/auth/options|v1/auth/oidc/\w+|v1/profile-data/\{directory\}/deleted|account/[a-z-]+)` +
-		`|POST /v1/(contact|webhooks/\w+|auth/(sign-up|sign-in|sign-in/link|verify-email|password/forgot|password/reset)))$`)
+		`|POST /v1/(contact|webhooks/stripe|auth/(sign-up|sign-in|sign-in/link|verify-email|password/forgot|password/reset)))$`)
 	both := regexp.MustCompile(`^GET /v1/(license/(slots/\{slotId\}|events|usage(/days)?)|machines|chromium/releases|profiles/\{profileId\}/data/versions)$`) // for workers and for people
 	workers := regexp.MustCompile(`^(\w+ /v1/(license|chromium)/.+|\w+ /v1/profiles/\{profileId\}/(config|sessions.*)|POST /v1/profiles/\{profileId\}/data/(versions|lease)|POST /v1/secrets/\{secretId\}/use)$`)
 	for id, op := range operationsOf(document.T()) {
@@ -134,7 +134,7 @@ func TestOpenAPI_CredentialsMatchSpecification(t *testing.T) {
 		if strings.HasPrefix(op.path, "/v1/billing/") && !slices.Equal(op.roles, []string{"owner", "admin"}) {
 			t.Errorf("%s permits the roles %q, want owner and admin", id, op.roles)
 		}
-		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|secrets|sessions|machines|billing)\b`).MatchString(op.path)
+		scoped := strings.Contains(op.path, "{organizationId}") || regexp.MustCompile(`^/v1/(profiles|secrets|webhooks/endpoints|events|sessions|machines|billing)\b`).MatchString(op.path)
 		if scoped && want != nil && want[0] != byKey && len(op.roles) == 0 {
 			t.Errorf("%s acts on an organization but requires no role", id)
 		}

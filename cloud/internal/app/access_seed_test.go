@@ -39,6 +39,7 @@ func newTenant(passwordHash string) tenant {
 	for _, name := range []string{
 		"organizationId", "besideId", "ownerId", "partnerId", "adminId", "memberId", "otherId", "formerId", "profileId", "idleProfileId",
 		"addOnId", "invoiceId", "invitationId", "keyId", "slotId", "sessionId", "bootId", "pastId", "versionId", "secretId", "tokenId", "serviceAccountId", "accountTokenId",
+		"endpointId", "eventId", "deliveryId",
 	} {
 		v[name] = uuid.Must(uuid.NewV7()).String()
 	}

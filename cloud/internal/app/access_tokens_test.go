@@ -23,7 +23,7 @@ The error code is shown if it is not the default code of the status, as in acces
 `
 
 // tokenScopes are the scopes of the document.
-var tokenScopes = []string{"profiles:read", "profiles:write", "sessions:read", "keys:write", "members:write", "billing:read"}
+var tokenScopes = []string{"profiles:read", "profiles:write", "sessions:read", "keys:write", "members:write", "billing:read", "webhooks:read", "webhooks:write"}
 
 // permits reports whether the token of the credential permits an operation with this
 // scope.

@@ -117,11 +117,15 @@ func serve(ctx context.Context, config Config, database *database, listener net.
 		return err
 	}
 	defer stopMetrics()
-	ctx, cancel := servingContext(ctx, parts.readiness, config.ShutdownDelay, parts.licenses.StopWaiting)
+	ctx, cancel := servingContext(ctx, parts.readiness, config.ShutdownDelay, func() {
+		parts.licenses.StopWaiting()
+		parts.webhooks.StopStreams()
+	})
 	defer cancel()
 	var background sync.WaitGroup
 	background.Go(func() { parts.licenses.RunReaper(ctx, reapInterval) })
 	background.Go(func() { parts.outbox.Run(ctx) })
+	background.Go(func() { parts.webhooks.Run(ctx) })
 	background.Go(func() { parts.retention.Run(ctx) })
 	background.Go(func() { parts.usage.Run(ctx) })
 	background.Go(func() { parts.sweep(ctx, logger) })

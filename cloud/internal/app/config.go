@@ -25,10 +25,11 @@ type Config struct {
 	Mail        MailConfig
 	Retention   time.Duration `env:"RETENTION" envDefault:"9600h" doc:"How long ended sessions, audit events and messages of POST /v1/contact are kept. 0: forever."`
 
-	Host           string         `env:"HOST" group:"Network and shutdown" doc:"Address to listen on. Default: all addresses."`
-	TrustedProxies []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
-	MaxConnections int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once; further ones wait to be accepted. 0: no limit."`
-	ShutdownDelay  time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests are served after SIGTERM while /readyz reports not ready; the image sets 5s."`
+	Host            string         `env:"HOST" group:"Network and shutdown" doc:"Address to listen on. Default: all addresses."`
+	TrustedProxies  []netip.Prefix `env:"TRUSTED_PROXIES" doc:"Networks of load balancers whose X-Forwarded-For header is trusted, separated by commas."`
+	MaxConnections  int            `env:"MAX_CONNECTIONS" envDefault:"10000" doc:"Maximum number of client connections at once; further ones wait to be accepted. 0: no limit."`
+	WebhookNetworks []netip.Prefix `env:"WEBHOOK_ALLOWED_NETWORKS" doc:"Networks without public addresses in which webhook endpoints may be, separated by commas; http:// is allowed then too. Default: none."`
+	ShutdownDelay   time.Duration  `env:"SHUTDOWN_DELAY" envDefault:"0s" doc:"How long requests are served after SIGTERM while /readyz reports not ready; the image sets 5s."`
 
 	Access       AccessConfig       `group:"Accounts and limits"`
 	SingleSignOn SingleSignOnConfig `group:"Single sign-on"`

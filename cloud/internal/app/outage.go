@@ -72,7 +72,9 @@ func outageFault(err error) error {
 
 // isStreaming reports whether the answer is streamed, and so may take as long as
 // the client needs.
-func isStreaming(c echo.Context) bool { return strings.HasSuffix(c.Path(), "/download") }
+func isStreaming(c echo.Context) bool {
+	return strings.HasSuffix(c.Path(), "/download") || c.Path() == "/v1/events"
+}
 
 // waitingPath is the operation whose requests can wait.
 const waitingPath = "/v1/license/authorize"

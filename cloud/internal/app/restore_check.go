@@ -20,6 +20,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/platform/mail"
 	"github.com/browser-svc/svc/cloud/internal/platform/secret"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/vault"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook"
 	"github.com/browser-svc/svc/db"
 	"github.com/browser-svc/svc/db/pg"
 	"github.com/browser-svc/svc/shared/program"
@@ -188,6 +189,7 @@ func checkSecrets(ctx context.Context, config Config, system *sqlx.DB, logger *s
 		{"client certificates can be decrypted", func() (int, []error, error) { return profile.CheckCertificates(ctx, system, box) }},
 		{"profile data keys can be decrypted", func() (int, []error, error) { return profiledata.CheckKeys(ctx, system, box) }},
 		{"passwords and TOTP seeds of secrets can be decrypted", func() (int, []error, error) { return vault.Check(ctx, system, box) }},
+		{"webhook secrets can be decrypted", func() (int, []error, error) { return webhook.Check(ctx, system, box) }},
 		{"queued mail can be decrypted", func() (int, []error, error) { return mail.CheckQueued(ctx, system, box) }},
 		{"stored answers can be decrypted", func() (int, []error, error) { return idempotency.CheckAnswers(ctx, system, box) }},
 	} {

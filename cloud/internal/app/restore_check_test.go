@@ -36,11 +36,13 @@ func newCheckedCloud(t *testing.T, dsn string) checkedCloud {
 	k.want("a launch of a spec", k.ask(k.launchOf(uuid.Must(uuid.NewV7()), `"spec": {"browserVersion": 156}`)), http.StatusOK)
 	v := newTenant(cheapHash(t))
 	h.all.MustExec(v.fill(accessSQL))
+	h.all.MustExec(`DELETE FROM webhook_endpoints`) // its secret is not encrypted
 	token := h.signIn(t, v, "owner")
-	// A proxy password, a client certificate, a secret, an idempotency answer and a queued mail.
+	// A proxy password, a client certificate, a secret, a webhook secret, an idempotency answer and a queued mail.
 	for _, request := range []struct{ path, body string }{
 		{"/v1/profiles", `{"name": "P", "browserVersion": 156, "proxy": {"server": "http://proxy.example.com:3128", "username": "u", "password": "p"}, "clientCertificates": [` + newClientCertificate(t).json() + `]}`},
 		{"/v1/secrets", `{"name": "shop", "password": "p", "origins": ["https://shop.example.com"]}`},
+		{"/v1/webhooks/endpoints", `{"url": "https://hooks.example.com"}`},
 		{"/v1/organizations/" + v["organizationId"] + "/members/invite", `{"email": "someone@example.com", "role": "member"}`},
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+request.path, strings.NewReader(request.body))
@@ -101,7 +103,7 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			t.Errorf("a valid database: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 11 {
+	if status != 0 || len(found) != 12 {
 		t.Fatalf("a valid database: status %d, %d checks", status, len(found))
 	}
 	if text := h.shell.run("restore-check"); !regexp.MustCompile(`(?m)^CHECK +RESULT +CHECKED +FAILED +DETAIL\nschema version +ok +0 +0 +version \d`).MatchString(text) {
@@ -142,6 +144,10 @@ func TestRestoreCheck_FindsEachInconsistency(t *testing.T) {
 			`UPDATE secrets SET password_secret = set_byte(password_secret, 0, 9)`,
 			`UPDATE secrets SET password_secret = set_byte(password_secret, 0, 1)`,
 			"unknown key 9"},
+		{"webhook secrets can be decrypted",
+			`UPDATE webhook_endpoints SET secret = set_byte(secret, 0, 9)`,
+			`UPDATE webhook_endpoints SET secret = set_byte(secret, 0, 1)`,
+			"unknown key 9"},
 		{"queued mail can be decrypted",
 			`UPDATE mail_outbox SET encrypted_text = set_byte(encrypted_text, 14, get_byte(encrypted_text, 14) # 1)`,
 			`UPDATE mail_outbox SET encrypted_text = set_byte(encrypted_text, 14, get_byte(encrypted_text, 14) # 1)`,
@@ -179,7 +185,7 @@ func TestRestoreCheck_NeedsTheKeysOfTheBackup(t *testing.T) {
 	h.shell.environ["SECRET_KEYS"] = "1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 32)))
 	for _, want := range []string{"the secret can't be decrypted", "SECRET_KEYS is not set, and "} {
 		status, found := h.shell.restoreCheck()
-		for _, name := range []string{"proxy passwords can be decrypted", "client certificates can be decrypted", "profile data keys can be decrypted", "passwords and TOTP seeds of secrets can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
+		for _, name := range []string{"proxy passwords can be decrypted", "client certificates can be decrypted", "profile data keys can be decrypted", "passwords and TOTP seeds of secrets can be decrypted", "webhook secrets can be decrypted", "queued mail can be decrypted", "stored answers can be decrypted"} {
 			if c := found[name]; status != 1 || c.OK || c.Failed != c.Checked || !strings.Contains(c.Detail, want) {
 				t.Errorf("status %d, %+v, want %q", status, c, want)
 			}

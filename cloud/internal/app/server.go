@@ -87,6 +87,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Profiles:        rest.Profiles{Profiles: p.profiles, Requests: p.usage},
 		ProfileData:     rest.ProfileData{Data: p.profileData},
 		Secrets:         rest.Secrets{Secrets: p.secrets},
+		Webhooks:        rest.Webhooks{Webhooks: p.webhooks},
 		Sessions:        rest.Sessions{Feed: p.activity, Licenses: p.licenses},
 		Machines:        rest.Machines{Machines: p.licenses},
 		License: rest.License{
@@ -102,6 +103,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 func (p *services) rawHandlers(config Config, server rest.Server, pages *webapp.Bundle) []interface{ Register(web *echo.Echo) } {
 	return []interface{ Register(web *echo.Echo) }{
 		server.Releases,
+		server.Webhooks,
 		p.newSingleSignOn(config),
 		rest.Dashboard{Bundle: pages},
 		rest.StripeWebhook{Events: countedEvents{p.billing, p.metrics.webhookFailures}},

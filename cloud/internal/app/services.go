@@ -31,6 +31,8 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/tenancy/plan"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/usage"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/vault"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook/sender"
 	"github.com/browser-svc/svc/gen/dashboard"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
@@ -59,6 +61,7 @@ type services struct {
 	catalog       *catalog.Service
 	contact       *contact.Service
 	secrets       *vault.Service
+	webhooks      *webhook.Service
 	idempotency   *idempotency.Store
 	retention     *retention.Service
 	usage         *usage.Service
@@ -102,6 +105,12 @@ func assemble(ctx context.Context, config Config, pools pools, logger *slog.Logg
 	}
 	p.profileData = &profiledata.Service{DB: pools.tenants, System: pools.system, Sealer: box, Recorder: p.audit}
 	p.secrets = &vault.Service{DB: pools.tenants, Clock: clock.System{}, Sealer: box, Audit: p.audit}
+	requests := sender.New(config.WebhookNetworks)
+	p.closers.AddFunc(requests.Close)
+	p.webhooks = &webhook.Service{
+		DB: pools.tenants, System: pools.system, Clock: clock.System{}, Sealer: box, Audit: p.audit, Logger: logger,
+		Sender: requests, AllowHTTP: len(config.WebhookNetworks) > 0, OfflineAfter: license.OfflineAfter, UserAgent: "svc-cloud/" + program.Version,
+	}
 	p.contact = &contact.Service{DB: pools.tenants, Mailer: p.outbox, To: config.Mail.Contact}
 	p.idempotency = &idempotency.Store{DB: pools.tenants, Sealer: box}
 	p.usage = usage.New(usage.Options{

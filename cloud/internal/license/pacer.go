@@ -18,6 +18,9 @@ const (
 	longestPause  = 4 * HeartbeatInterval
 )
 
+// OfflineAfter is how long a machine must be silent to be offline.
+const OfflineAfter = longestPause
+
 // maxReturning is how many machines may return to one replica within a
 // HeartbeatInterval before their heartbeats are spread over a longer window.
 const maxReturning = 5000

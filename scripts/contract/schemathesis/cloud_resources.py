@@ -50,6 +50,15 @@ class ResourceRequests(CloudBase):
             "updateSecret": self._prepare_secret,
             "deleteSecret": self._prepare_secret,
             "useSecret": self._prepare_secret_use,
+            "getWebhookEndpoint": self._prepare_endpoint,
+            "updateWebhookEndpoint": self._prepare_endpoint,
+            "deleteWebhookEndpoint": self._prepare_endpoint,
+            "createWebhookEndpoint": self._prepare_endpoint_creation,
+            "rotateWebhookSecret": self._prepare_endpoint,
+            "sendTestEvent": self._prepare_endpoint,
+            "listWebhookDeliveries": self._prepare_endpoint,
+            "sendWebhookDelivery": self._prepare_delivery,
+            "receiveEvents": self._prepare_stream,
             "updateMachine": self._prepare_machine,
             "deleteMachine": self._prepare_machine,
             "authorizeLaunch": self._prepare_authorize,
@@ -205,6 +214,34 @@ class ResourceRequests(CloudBase):
             request.set_path_parameters(secretId=self._create_secret())
             valid = {"sessionId": self._start_session(), "origin": _ORIGIN}
             request.set_body_fields(**{name: valid[name] for name in valid.keys() & body.keys()})
+
+    def _create_endpoint(self) -> str:
+        """Returns an endpoint of its own, in an organization that has few."""
+        for endpoint in self._owner_client.call("GET", "/v1/webhooks/endpoints", limit=100)["items"][10:]:
+            self._owner_client.call("DELETE", f"/v1/webhooks/endpoints/{endpoint['id']}")
+        created = self._owner_client.call("POST", "/v1/webhooks/endpoints", {"url": "https://127.0.0.1:1/"})
+        return str(created["endpoint"]["id"])
+
+    def _prepare_endpoint_creation(self, request: GeneratedRequest) -> None:
+        if request.authorized and not request.in_scenario:
+            self._create_endpoint()  # deletes earlier ones
+
+    def _prepare_endpoint(self, request: GeneratedRequest) -> None:
+        if request.authorized and request.random_bool(0.8) and not request.in_scenario:
+            request.set_path_parameters(endpointId=self._create_endpoint())
+
+    def _prepare_delivery(self, request: GeneratedRequest) -> None:
+        if request.authorized and request.random_bool(0.8) and not request.in_scenario:
+            endpoint_id = self._create_endpoint()
+            delivery = self._owner_client.call("POST", f"/v1/webhooks/endpoints/{endpoint_id}/test")
+            request.set_path_parameters(endpointId=endpoint_id, deliveryId=str(delivery["id"]))
+
+    @staticmethod
+    def _prepare_stream(request: GeneratedRequest) -> None:
+        """Shortens the stream, which ends later than the timeout of the client."""
+        if "waitSeconds" not in (request.case.query or {}):
+            request.case.query = {**(request.case.query or {}), "waitSeconds": "1"}
+        request.shorten_wait(300)
 
     def _prepare_machine(self, request: GeneratedRequest) -> None:
         """Uses a machine of earlier authorizations: it is online and may have slots, so a deletion is refused."""

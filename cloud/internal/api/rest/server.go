@@ -26,6 +26,7 @@ type Server struct {
 	Profiles
 	ProfileData
 	Secrets
+	Webhooks
 	Sessions
 	Machines
 	License

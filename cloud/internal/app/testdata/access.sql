@@ -41,7 +41,7 @@ INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, cr
 INSERT INTO access_tokens (id, organization_id, user_id, name, scopes, token_hash, last_four, created_at, expires_at, last_used_at)
     SELECT id::uuid, '{organizationId}'::uuid, user_id::uuid, name, scopes::text[], sha256(convert_to('{token}' || name, 'UTF8')), 'aaaa', now(),
         now() + lifetime::interval, now() + interval '1 hour'
-    FROM (SELECT '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}' AS every) AS s,
+    FROM (SELECT '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read,webhooks:read,webhooks:write}' AS every) AS s,
         LATERAL (VALUES
             ('{tokenId}',              '{ownerId}',  'all',     every, '1 day'),
             (gen_random_uuid()::text,  '{ownerId}',  'expired', every, '0'),
@@ -52,21 +52,27 @@ INSERT INTO access_tokens (id, organization_id, user_id, name, scopes, token_has
     UNION ALL
     SELECT gen_random_uuid(), '{organizationId}'::uuid, '{ownerId}'::uuid, scope, ARRAY[scope], sha256(convert_to('{token}' || scope, 'UTF8')), 'bbbb', now(),
         now() + interval '1 day', now() + interval '1 hour'
-    FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}'::text[]) AS scope;
+    FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read,webhooks:read,webhooks:write}'::text[]) AS scope;
 INSERT INTO service_accounts (id, organization_id, name, scopes, created_by, created_at) VALUES
     ('{serviceAccountId}', '{organizationId}', 'robot-{mark}',
-        '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}', '{ownerId}', now());
+        '{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read,webhooks:read,webhooks:write}', '{ownerId}', now());
 INSERT INTO access_tokens (id, organization_id, service_account_id, name, scopes, token_hash, last_four, created_at, expires_at, last_used_at)
     SELECT id, '{organizationId}', '{serviceAccountId}', name, scopes, sha256(convert_to('{token}' || name, 'UTF8')), 'cccc', now(),
         now() + interval '1 day', now() + interval '1 hour'
     FROM (SELECT gen_random_uuid() AS id, 'service ' || scope AS name, ARRAY[scope] AS scopes
-            FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read}'::text[]) AS scope
+            FROM unnest('{profiles:read,profiles:write,sessions:read,keys:write,members:write,billing:read,webhooks:read,webhooks:write}'::text[]) AS scope
         UNION ALL SELECT '{accountTokenId}', 'service all', scopes FROM service_accounts WHERE id = '{serviceAccountId}') AS t;
 INSERT INTO profiles (id, organization_id, name, browser_version, os, created_by, created_at, updated_at) VALUES
     ('{profileId}', '{organizationId}', 'Checkout {mark}', 156, 'linux', '{ownerId}', now(), now()),
     ('{idleProfileId}', '{organizationId}', 'Idle {mark}', 156, 'linux', '{ownerId}', now(), now());
 INSERT INTO secrets (id, organization_id, name, username, origins, created_at, updated_at) VALUES
     ('{secretId}', '{organizationId}', 'login-{mark}', 'robot-{mark}', '{https://accounts.example.com}', now(), now());
+INSERT INTO webhook_endpoints (id, organization_id, url, secret, enabled, created_at, updated_at) VALUES
+    ('{endpointId}', '{organizationId}', 'https://127.0.0.1:1/{mark}', '\x00', true, now(), now());
+INSERT INTO events (id, organization_id, position, type, data, created_at) VALUES
+    ('{eventId}', '{organizationId}', nextval('event_positions'), 'key.revoked', '{"keyId": "{keyId}"}', now());
+INSERT INTO webhook_deliveries (id, organization_id, endpoint_id, event_id, position, type, state, due_at, created_at) VALUES
+    ('{deliveryId}', '{organizationId}', '{endpointId}', '{eventId}', 1, 'key.revoked', 'failed', now(), now());
 INSERT INTO license_org (organization_id, max_slots, in_use) VALUES ('{organizationId}', 60, 1), ('{besideId}', 50, 0);
 INSERT INTO license_machines (organization_id, machine_id, boot_id, seq, heartbeat_at) VALUES
     ('{organizationId}', 'host-{mark}', '{bootId}', 1, now());

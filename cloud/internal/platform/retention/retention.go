@@ -20,6 +20,9 @@ import (
 // sessions and let abandoned sessions continue.
 const Records = 30 * 24 * time.Hour
 
+// Events is how long events and their deliveries are kept.
+const Events = 7 * 24 * time.Hour
+
 // Options configure a Service; zero values select the defaults.
 type Options struct {
 	Every time.Duration // interval between passes; default 1 h
@@ -76,6 +79,8 @@ var (
 	slots   = rule{table: "license_slots", endColumn: "released_at", indexColumn: "id"}
 	events  = rule{table: "license_events", endColumn: "at", indexColumn: "id"}
 	tokens  = rule{table: "access_tokens", endColumn: "expires_at", indexColumn: "expires_at"}
+	outbox  = rule{table: "events", endColumn: "created_at", indexColumn: "id"}
+	sends   = rule{table: "webhook_deliveries", endColumn: "created_at", indexColumn: "id"}
 	answers = rule{table: "idempotency_keys", endColumn: "expires_at", indexColumn: "expires_at"}
 
 	// machines are read completely: an index on the time would be updated with every
@@ -139,6 +144,8 @@ func (s *Service) DeleteExpired(ctx context.Context) (map[string]int64, error) {
 		{rule: events, period: records},
 		{rule: machines, period: records},
 		{rule: tokens, period: records},
+		{rule: outbox, period: Events},
+		{rule: sends, period: Events},
 		{rule: answers, always: true},
 	} {
 		if work.period <= 0 && !work.always {
