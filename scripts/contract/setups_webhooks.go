@@ -24,7 +24,7 @@ func (p *exampleRunner) webhookSetups() map[string]func(context.Context) (exampl
 			if err != nil {
 				return s, err
 			}
-			s.path["deliveryId"] = queued.JSON201.Data.Id.String()
+			s.path["deliveryId"] = queued.JSON200.Data.Id.String()
 			return s, nil
 		},
 	}

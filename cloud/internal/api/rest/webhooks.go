@@ -106,7 +106,7 @@ func (h Webhooks) SendTestEvent(ctx context.Context, r cloudapi.SendTestEventReq
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.SendTestEvent201JSONResponse{Success: true, Data: deliveryToAPI(queued)}, nil
+	return cloudapi.SendTestEvent200JSONResponse{Success: true, Data: deliveryToAPI(queued)}, nil
 }
 
 // ListWebhookDeliveries implements the operation listWebhookDeliveries.

@@ -114,6 +114,17 @@ func (h *fixture) machine(age time.Duration) {
 		VALUES ($1, $2, $1, 'host', '1.0.0', false, now())`, h.org, name)
 }
 
+func (h *fixture) outboxEvent(age time.Duration) {
+	h.exec(`INSERT INTO events (id, organization_id, type, data, created_at) VALUES ($1, $2, 'key.revoked', '{}', $3)`, idOfAge(age), h.org, time.Now().Add(-age))
+}
+
+func (h *fixture) delivery(age time.Duration) {
+	h.exec(`INSERT INTO webhook_endpoints (id, organization_id, url, secret, enabled, created_at, updated_at)
+		VALUES ($1, $1, 'https://hooks.example.com', '', false, now(), now()) ON CONFLICT DO NOTHING`, h.org)
+	h.exec(`INSERT INTO webhook_deliveries (id, organization_id, endpoint_id, event_id, position, type, due_at, created_at)
+		VALUES ($1, $2, $2, $1, 1, 'key.revoked', now(), $3)`, idOfAge(age), h.org, time.Now().Add(-age))
+}
+
 func (h *fixture) answer(age time.Duration) {
 	h.exec(`INSERT INTO idempotency_keys (id, fingerprint, holder, lease_until, expires_at) VALUES (sha256($1), sha256('x'), gen_random_uuid(), now(), $2)`,
 		[]byte(uuid.NewString()), time.Now().Add(-age))
@@ -123,7 +134,7 @@ func (h *fixture) answer(age time.Duration) {
 func (h *fixture) countRows() map[string]int64 {
 	h.t.Helper()
 	counts := map[string]int64{}
-	for _, table := range []string{"activity_sessions", "audit_events", "mail_outbox", "contact_messages", "license_slots", "license_events", "license_machines", "idempotency_keys"} {
+	for _, table := range []string{"activity_sessions", "audit_events", "mail_outbox", "contact_messages", "license_slots", "license_events", "license_machines", "events", "webhook_deliveries", "idempotency_keys"} {
 		var n int64
 		if err := h.owner.Get(&n, `SELECT count(*) FROM `+table); err != nil {
 			h.t.Fatal(err)
@@ -150,7 +161,7 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 		period time.Duration
 	}{
 		{h.session, period}, {h.event, period}, {h.mail, Records}, {h.message, period}, {h.slot, Records},
-		{h.licenseEvent, Records}, {h.machine, Records}, {h.answer, 0},
+		{h.licenseEvent, Records}, {h.machine, Records}, {h.outboxEvent, Events}, {h.delivery, Events}, {h.answer, 0},
 	} {
 		table.add(table.period + expired)
 		table.add(table.period + day)
@@ -159,7 +170,7 @@ func TestDeleteExpired_DeletesOnlyExpiredRows(t *testing.T) {
 		}
 		table.add(unended)
 	}
-	want := map[string]int64{"activity_sessions": 2, "audit_events": 2, "mail_outbox": 2, "contact_messages": 2, "license_slots": 2, "license_events": 2, "license_machines": 2, "idempotency_keys": 2}
+	want := map[string]int64{"activity_sessions": 2, "audit_events": 2, "mail_outbox": 2, "contact_messages": 2, "license_slots": 2, "license_events": 2, "license_machines": 2, "events": 2, "webhook_deliveries": 2, "idempotency_keys": 2}
 	if diff := cmp.Diff(want, h.deleteExpired()); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}

@@ -118,13 +118,13 @@ UPDATE webhook_endpoints SET lease_until = clock_timestamp() + make_interval(sec
 WHERE id = $1 AND lease_id = $2 AND enabled AND paused_until <= clock_timestamp() RETURNING ` + columns
 
 // dueSQL reads the due deliveries to an endpoint, without those that wait for an earlier
-// delivery of the same subject.
+// delivery of the same subject. It looks each delivery up, and so reads only the first due ones.
 const dueSQL = `
 SELECT d.id, d.attempts, e.id AS event_id, e.organization_id, e.type, e.data, e.created_at
 FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
 WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.due_at <= clock_timestamp() AND (d.subject IS NULL OR NOT EXISTS (
 	SELECT FROM webhook_deliveries earlier WHERE earlier.endpoint_id = $1 AND earlier.subject = d.subject AND earlier.state = 'pending'
-		AND earlier.position < d.position))
+		AND earlier.position < d.position OFFSET 0))
 ORDER BY d.due_at, d.position LIMIT $2`
 
 // due is a delivery that can be sent.

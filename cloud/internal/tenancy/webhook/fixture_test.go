@@ -41,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 	dsn := dbtest.NewDSN(t)
 	f := &fixture{t: t, log: &testenv.Log{}}
 	f.Service = &Service{
-		DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, MaxOpen: 12}), System: dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole, MaxOpen: 20}),
+		DB: dbtest.Open(t, dsn, pg.Options{Role: pg.AppRole, MaxOpen: 12}), System: dbtest.Open(t, dsn, pg.Options{Role: pg.AllRole, MaxOpen: 20, PreferIndexes: true}),
 		Clock: clock.System{}, Sealer: newBox(t, 1), Audit: recorder{}, Logger: slog.New(slog.NewTextHandler(f.log, nil)), OfflineAfter: 2 * time.Minute,
 		Sender: sender.New([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}), AllowHTTP: true, UserAgent: "svc-cloud/test",
 		Options: Options{Every: 5 * time.Millisecond, Timeout: 10 * time.Second, Backoff: time.Millisecond, Grace: 50 * time.Millisecond},

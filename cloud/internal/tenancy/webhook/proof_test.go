@@ -70,7 +70,7 @@ func TestProof_DeliversEveryEventInOrderOfItsSession(t *testing.T) {
 		})
 	}
 	for _, part := range []int{4, 2} {
-		testenv.Eventually(t, "a part of the events arrives", func() bool { return u.count() > 2*sessions/part })
+		wait(t, func() bool { return u.count() > 2*sessions/part })
 		for _, stop := range stops {
 			stop()
 		}
@@ -83,16 +83,22 @@ func TestProof_DeliversEveryEventInOrderOfItsSession(t *testing.T) {
 	u.dead.Store(false)
 	changes.Wait()
 	const open = `SELECT ((SELECT count(*) FROM events WHERE position IS NULL) + (SELECT count(*) FROM webhook_deliveries WHERE state <> 'delivered'))::text`
-	deadline := time.Now().Add(5 * time.Minute)
-	for f.text(open) != "0" {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s events are not delivered\n%s", f.text(open), f.log)
-		}
+	wait(t, func() bool {
 		f.exec(`UPDATE webhook_deliveries SET due_at = now() WHERE state = 'pending' AND attempts > 6`) // instead of a long pause
-		time.Sleep(20 * time.Millisecond)
-	}
+		return f.text(open) == "0"
+	})
 	u.check(t, ids)
 	t.Logf("%d events, %d requests, %d accepted, endpoint %s", 2*sessions, u.requests.Load(), u.count(), e.ID)
+}
+
+// wait is testenv.Eventually for many events.
+func wait(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the events are not delivered")
+		}
+	}
 }
 
 // check checks that both events of each session were accepted, the start first.

@@ -156,10 +156,10 @@ type Delivery struct {
 	EventID       uuid.UUID  `db:"event_id"`
 	Type          string     `db:"type"`
 	State         State      `db:"state"`
-	Attempts      int        `db:"attempts"`
+	Attempts      int32      `db:"attempts"`
 	CreatedAt     time.Time  `db:"created_at"`
 	LastAttemptAt *time.Time `db:"last_attempt_at"`
-	LastStatus    *int       `db:"last_status"` // nil if the last attempt got no response
+	LastStatus    *int32     `db:"last_status"` // nil if the last attempt got no response
 	LastError     *string    `db:"last_error"`
 	NextAttemptAt *time.Time `db:"next_attempt_at"` // nil unless pending
 }
