@@ -40,6 +40,7 @@ require (
 	github.com/restic/chunker v0.4.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
 	github.com/stripe/stripe-go/v85 v85.0.0
 	github.com/vishvananda/netlink v1.3.1
 	github.com/wneessen/go-mail v0.8.1
@@ -63,10 +64,7 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
-require (
-	github.com/boombuler/barcode v1.0.1-0.20190219062509-6c824513bacc // indirect
-	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1 // indirect
-)
+require github.com/boombuler/barcode v1.0.1-0.20190219062509-6c824513bacc // indirect
 
 require (
 	cel.dev/expr v0.25.3 // indirect

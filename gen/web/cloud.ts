@@ -919,6 +919,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Receive events
+         * @description A stream of server-sent events: the events of the active organization from now on, as they are sent to endpoints.
+         *     `id` is the id of the event, `event` its type and `data` a `WebhookEvent` as JSON. Comments keep the connection open.
+         *
+         *     Events are recorded from the first connection of the organization until three days after the last one. Within this
+         *     time, a client that reconnects with `Last-Event-ID` receives all events after that one. If it is not stored any
+         *     more, the response is 404. The server ends a stream after `waitSeconds`, when it shuts down, and if the client reads
+         *     too slowly; reconnect then, as `EventSource` does by itself. At 20 open streams the response is 429.
+         */
+        get: operations["receiveEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/invitations/accept": {
         parameters: {
             query?: never;
@@ -2164,6 +2190,168 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks/endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhook endpoints
+         * @description Lists the endpoints of the active organization, without their secrets.
+         */
+        get: operations["listWebhookEndpoints"];
+        put?: never;
+        /**
+         * Create a webhook endpoint
+         * @description Adds a URL to which the events of the organization are sent as `POST` requests, signed by the Standard Webhooks
+         *     specification. `secret` verifies the signatures; it is returned only in this response. The host must have public
+         *     addresses, unless the operator allows its network. An organization can have 20 endpoints; at the limit the response is
+         *     403 with `current` and `limit` in `constraint`.
+         *
+         *     An event is sent at least once: a receiver ignores a `webhook-id` that it has processed. The events of one session or
+         *     machine are sent in their order; the next one waits until the response to the earlier one has a status from 200 to
+         *     299, or its last attempt has failed. There are ten attempts in about 27 hours, with increasing pauses; each waits ten
+         *     seconds for the response. Redirects are not followed. A response 410, or five days in which every attempt fails,
+         *     disable the endpoint (`disabledReason`). While an endpoint is disabled, events are not queued for it.
+         */
+        post: operations["createWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/endpoints/{endpointId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a webhook endpoint
+         * @description Returns the endpoint, without its secret.
+         */
+        get: operations["getWebhookEndpoint"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook endpoint
+         * @description Deletes the endpoint and its deliveries. Events that are queued for it are not sent any more.
+         */
+        delete: operations["deleteWebhookEndpoint"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a webhook endpoint
+         * @description A merge patch: omitted fields do not change, null clears a `nullable` field, lists are replaced. `types: null` selects
+         *     all events. `enabled: true` also ends `disabledReason` and `failingSince`.
+         */
+        patch: operations["updateWebhookEndpoint"];
+        trace?: never;
+    };
+    "/v1/webhooks/endpoints/{endpointId}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the deliveries to a webhook endpoint
+         * @description Lists the events that were queued for the endpoint in the last seven days, with the result of the last attempt.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/endpoints/{endpointId}/deliveries/{deliveryId}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+                /** @description The delivery. */
+                deliveryId: components["parameters"]["WebhookDeliveryId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a delivery again
+         * @description Queues the delivery again with all its attempts, also after a success. It keeps its `webhook-id`. Later events of the
+         *     same session wait for it. A disabled endpoint returns 409.
+         */
+        post: operations["sendWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/endpoints/{endpointId}/secret/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the secret of a webhook endpoint
+         * @description Replaces the secret. For 24 hours, `webhook-signature` also contains a signature with the old one; a second rotation
+         *     ends it. The new secret is returned only in this response.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/endpoints/{endpointId}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event
+         * @description Queues an event of the type `webhook.test` for this endpoint, whatever its `types`. Read the result in its deliveries. A
+         *     disabled endpoint returns 409.
+         */
+        post: operations["sendTestEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks/stripe": {
         parameters: {
             query?: never;
@@ -2228,11 +2416,11 @@ export interface components {
          */
         AccessTokenName: string;
         /**
-         * @description What an access token may do. `profiles:write` includes `profiles:read`. `keys:write` and `members:write` include
-         *     reading. With `members:write`, a token acts at most as an admin.
+         * @description What an access token may do. `profiles:write` includes `profiles:read`, and `webhooks:write` `webhooks:read`.
+         *     `keys:write` and `members:write` include reading. With `members:write`, a token acts at most as an admin.
          * @enum {string}
          */
-        AccessTokenScope: "profiles:read" | "profiles:write" | "sessions:read" | "keys:write" | "members:write" | "billing:read";
+        AccessTokenScope: "profiles:read" | "profiles:write" | "sessions:read" | "keys:write" | "members:write" | "billing:read" | "webhooks:read" | "webhooks:write";
         /** @description The scopes of the token. */
         AccessTokenScopes: components["schemas"]["AccessTokenScope"][];
         /**
@@ -2866,6 +3054,12 @@ export interface components {
             name: components["schemas"]["ServiceAccountName"];
             scopes: components["schemas"]["AccessTokenScopes"];
         };
+        /** @description A new endpoint. */
+        CreateWebhookEndpointRequest: {
+            description?: components["schemas"]["WebhookDescription"];
+            types?: components["schemas"]["WebhookEventTypes"];
+            url: components["schemas"]["WebhookUrl"];
+        };
         /** @description A new access token. */
         CreatedAccessToken: {
             accessToken: components["schemas"]["AccessToken"];
@@ -2889,6 +3083,20 @@ export interface components {
         /** @description A success with the full new key. */
         CreatedApiKeyResponse: {
             data: components["schemas"]["CreatedApiKey"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /** @description An endpoint with its secret. */
+        CreatedWebhookEndpoint: {
+            endpoint: components["schemas"]["WebhookEndpoint"];
+            /**
+             * Format: password
+             * @description The secret that verifies the signatures. Store it; it is not shown again.
+             */
+            secret: string;
+        };
+        /** @description A success with an endpoint and its secret. */
+        CreatedWebhookEndpointResponse: {
+            data: components["schemas"]["CreatedWebhookEndpoint"];
             success: components["schemas"]["SuccessFlag"];
         };
         /** @description A signed-in session of a user. */
@@ -4678,6 +4886,8 @@ export interface components {
              */
             expireOldAfterSeconds?: number;
         };
+        /** @description The request has no fields. */
+        RotateWebhookSecretRequest: Record<string, never>;
         /**
          * @description A width and a height in CSS pixels; null uses the default.
          * @example {
@@ -4776,6 +4986,10 @@ export interface components {
          * @example robot@example.com
          */
         SecretUsername: string | null;
+        /** @description The request has no fields. */
+        SendTestEventRequest: Record<string, never>;
+        /** @description The request has no fields. */
+        SendWebhookDeliveryRequest: Record<string, never>;
         /**
          * Format: int64
          * @description A number that increases with each start and heartbeat of one boot of a worker.
@@ -5391,6 +5605,14 @@ export interface components {
         UpdateUserRequest: {
             name?: components["schemas"]["UserName"];
         };
+        /** @description The fields to update. */
+        UpdateWebhookEndpointRequest: {
+            description?: components["schemas"]["WebhookDescription"];
+            /** @description Whether events are queued and sent. */
+            enabled?: boolean;
+            types?: components["schemas"]["WebhookEventTypes"];
+            url?: components["schemas"]["WebhookUrl"];
+        };
         /**
          * @description A host (`example.com`, or `*.example.com` with all its subdomains), an address, a network (`10.0.0.0/8`) or `*`, with an optional
          *     port; or a URL of `http` or `https`, in whose path `*` stands for any characters; or a scheme (`data:`).
@@ -5520,6 +5742,147 @@ export interface components {
         WaitSeconds: number;
         /** @description Patterns of URLs of `http` and `https`. */
         WebPatterns: components["schemas"]["UrlPattern"][];
+        /** @description An event that was queued for an endpoint. */
+        WebhookDelivery: {
+            /**
+             * Format: int32
+             * @description The number of attempts.
+             */
+            attempts: number;
+            createdAt: components["schemas"]["Timestamp"];
+            /**
+             * @description Why the last attempt failed, for people; null if it did not.
+             * @example the response has status 503
+             */
+            error: string | null;
+            eventId: components["schemas"]["Uuid"];
+            id: components["schemas"]["Uuid"];
+            lastAttemptAt: components["schemas"]["OptionalTimestamp"];
+            /**
+             * Format: date-time
+             * @description When the next attempt is due; null if there is none.
+             */
+            nextAttemptAt: string | null;
+            /**
+             * Format: int32
+             * @description The status of the response to the last attempt; null if there was none.
+             */
+            responseStatus: number | null;
+            state: components["schemas"]["WebhookDeliveryStatus"];
+            /**
+             * @description The type of the event; `webhook.test` for a test.
+             * @example session.ended
+             */
+            type: string;
+        };
+        /** @description A page of deliveries. */
+        WebhookDeliveryList: {
+            /** @description The deliveries of this page. */
+            items: components["schemas"]["WebhookDelivery"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of deliveries. */
+        WebhookDeliveryListResponse: {
+            data: components["schemas"]["WebhookDeliveryList"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /** @description A success with a delivery. */
+        WebhookDeliveryResponse: {
+            data: components["schemas"]["WebhookDelivery"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /**
+         * @description The sort fields of deliveries.
+         * @default createdAt
+         * @enum {string}
+         */
+        WebhookDeliverySortField: "createdAt";
+        /**
+         * @description `failed` is a delivery whose last attempt has failed.
+         * @enum {string}
+         */
+        WebhookDeliveryStatus: "pending" | "delivered" | "failed";
+        /**
+         * @description What the endpoint is for; null for none.
+         * @example orders
+         */
+        WebhookDescription: string | null;
+        /**
+         * @description Why the service disabled the endpoint. `failing`: every attempt of five days failed. `gone`: a response had the
+         *     status 410. Null if the service did not.
+         * @example failing
+         */
+        WebhookDisabledReason: string | null;
+        /** @description A URL to which events are sent. */
+        WebhookEndpoint: {
+            createdAt: components["schemas"]["Timestamp"];
+            description: components["schemas"]["WebhookDescription"];
+            disabledReason: components["schemas"]["WebhookDisabledReason"];
+            /** @description Whether events are queued and sent. */
+            enabled: boolean;
+            /**
+             * Format: date-time
+             * @description The time since which every attempt has failed; null if the last attempt succeeded.
+             */
+            failingSince: string | null;
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: date-time
+             * @description Until when the secret before the last rotation signs too; null if it does not.
+             */
+            oldSecretUntil: string | null;
+            types: components["schemas"]["WebhookEventTypes"];
+            updatedAt: components["schemas"]["Timestamp"];
+            url: components["schemas"]["WebhookUrl"];
+        };
+        /** @description A page of endpoints. */
+        WebhookEndpointList: {
+            /** @description The endpoints of this page. */
+            items: components["schemas"]["WebhookEndpoint"][];
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success with a page of endpoints. */
+        WebhookEndpointListResponse: {
+            data: components["schemas"]["WebhookEndpointList"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /** @description A success with an endpoint. */
+        WebhookEndpointResponse: {
+            data: components["schemas"]["WebhookEndpoint"];
+            success: components["schemas"]["SuccessFlag"];
+        };
+        /**
+         * @description The sort fields of endpoints.
+         * @default createdAt
+         * @enum {string}
+         */
+        WebhookEndpointSortField: "createdAt" | "updatedAt" | "url";
+        /**
+         * @description Server-sent events. The data of each is a JSON object with `id`, `type`, `timestamp`, `organizationId` and `data`, as
+         *     in the body of the requests to endpoints. Clients ignore fields and types that they do not know. `data` has:
+         *
+         *     | Type | Fields |
+         *     |---|---|
+         *     | `session.started` | `sessionId`, `profileId`, `profileName`, `machineId`, `keyId`, `launchId`, `browserVersion`, `name`, `metadata`, `startedAt`; `resumed`: the session was reported as ended before |
+         *     | `session.ended` | The same without `resumed`, and `status`, `endReason`, `endedAt` |
+         *     | `launch.refused` | `reason`, `count`, `sessionId`, `profileId`, `machineId`, `keyId`, `current`, `limit`, `at`. Refusals within a second can be one event with a `count`; then it has the ids of the last one, or null |
+         *     | `key.revoked` | `keyId`, `name`, `prefix`, `lastFour`, `revokedAt` |
+         *     | `machine.lost`, `machine.recovered` | `machineId`, `name`, `hostName`, `draining`, `lastHeartbeatAt`. A machine is lost when it is offline, also after it was stopped |
+         *     | `invoice.created` | `invoiceId`, `number`, `status`, `currency`, `totalCents`, `amountDueCents`, `periodStart`, `periodEnd`, `hostedUrl` |
+         */
+        WebhookEventStream: string;
+        /**
+         * @description The type of an event.
+         * @enum {string}
+         */
+        WebhookEventType: "session.started" | "session.ended" | "launch.refused" | "key.revoked" | "machine.lost" | "machine.recovered" | "invoice.created";
+        /** @description The types of the events to send; null for all, also for types of later versions. */
+        WebhookEventTypes: components["schemas"]["WebhookEventType"][] | null;
+        /**
+         * @description The URL. With http it is refused, unless the operator allows networks for endpoints.
+         * @example https://hooks.example.com/svc
+         */
+        WebhookUrl: string;
         /**
          * @description The Windows release, if `os` is windows.
          * @example 11
@@ -5850,6 +6213,8 @@ export interface components {
         DashboardSessionId: components["schemas"]["Uuid"];
         /** @description The sort field. */
         DashboardSessionSortBy: components["schemas"]["DashboardSessionSortField"];
+        /** @description The maximum duration of the stream. */
+        EventWaitSeconds: number;
         /**
          * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
          *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
@@ -5877,6 +6242,8 @@ export interface components {
         InvoiceSortBy: components["schemas"]["InvoiceSortField"];
         /** @description The key. */
         KeyId: components["schemas"]["Uuid"];
+        /** @description The id of the last event that the client has received. */
+        LastEventId: components["schemas"]["Uuid"];
         /** @description Only events at or after this time. */
         LicenseEventFrom: components["schemas"]["Timestamp"];
         /** @description Only events of this type. */
@@ -6012,6 +6379,16 @@ export interface components {
         UsageDaysFrom: components["schemas"]["Timestamp"];
         /** @description Only sessions that started before this time. Default: now. */
         UsageDaysTo: components["schemas"]["Timestamp"];
+        /** @description The delivery. */
+        WebhookDeliveryId: components["schemas"]["Uuid"];
+        /** @description The sort field. */
+        WebhookDeliverySortBy: components["schemas"]["WebhookDeliverySortField"];
+        /** @description Only deliveries in this state. */
+        WebhookDeliveryState: components["schemas"]["WebhookDeliveryStatus"];
+        /** @description The endpoint. */
+        WebhookEndpointId: components["schemas"]["Uuid"];
+        /** @description The sort field. */
+        WebhookEndpointSortBy: components["schemas"]["WebhookEndpointSortField"];
     };
     requestBodies: never;
     headers: {
@@ -6049,6 +6426,8 @@ export interface components {
         RetryAfter: number;
         /** @description The `svc_session` cookie; HttpOnly, SameSite=Lax, and Secure if the public URL uses https. */
         SessionCookie: string;
+        /** @description Tells nginx not to hold events back. */
+        XAccelBuffering: "no";
         /** @description Identifies the request in the service log. Include it in support requests. */
         XRequestId: string;
         /** @description The version of the API contract, `info.version` of the document. */
@@ -8742,6 +9121,53 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    receiveEvents: {
+        parameters: {
+            query?: {
+                /** @description The maximum duration of the stream. */
+                waitSeconds?: components["parameters"]["EventWaitSeconds"];
+            };
+            header?: {
+                /** @description The id of the last event that the client has received. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    "X-Accel-Buffering": components["headers"]["XAccelBuffering"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example retry: 1000
+                     *
+                     *     id: 019a5f3e-f200-7abc-8def-0123456789ab
+                     *     event: key.revoked
+                     *     data: {"id":"019a5f3e-f200-7abc-8def-0123456789ab","type":"key.revoked","timestamp":"2026-11-21T10:15:00Z","organizationId":"019a5f3e-1b1a-7000-8000-000000000001","data":{"keyId":"019a5f3e-5a07-7e44-8c61-90f3b1d2c403","name":"fleet"}}
+                     */
+                    "text/event-stream": components["schemas"]["WebhookEventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -13254,6 +13680,614 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["WebhookEndpointSortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "description": "orders",
+                     *             "disabledReason": null,
+                     *             "enabled": true,
+                     *             "failingSince": null,
+                     *             "id": "019a5f3e-f000-7abc-8def-0123456789ab",
+                     *             "oldSecretUntil": null,
+                     *             "types": [
+                     *               "session.ended",
+                     *               "launch.refused"
+                     *             ],
+                     *             "updatedAt": "2026-11-21T10:15:00Z",
+                     *             "url": "https://hooks.example.com/svc"
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookEndpointListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "orders",
+                 *       "types": [
+                 *         "session.ended",
+                 *         "launch.refused"
+                 *       ],
+                 *       "url": "https://hooks.example.com/svc"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description Created. Store `secret`; it is not shown again. */
+            201: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    Location: components["headers"]["Location"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "endpoint": {
+                     *           "createdAt": "2026-11-21T10:15:00Z",
+                     *           "description": "orders",
+                     *           "disabledReason": null,
+                     *           "enabled": true,
+                     *           "failingSince": null,
+                     *           "id": "019a5f3e-f000-7abc-8def-0123456789ab",
+                     *           "oldSecretUntil": null,
+                     *           "types": [
+                     *             "session.ended",
+                     *             "launch.refused"
+                     *           ],
+                     *           "updatedAt": "2026-11-21T10:15:00Z",
+                     *           "url": "https://hooks.example.com/svc"
+                     *         },
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhookEndpointResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "description": "orders",
+                     *         "disabledReason": null,
+                     *         "enabled": true,
+                     *         "failingSince": null,
+                     *         "id": "019a5f3e-f000-7abc-8def-0123456789ab",
+                     *         "oldSecretUntil": null,
+                     *         "types": [
+                     *           "session.ended",
+                     *           "launch.refused"
+                     *         ],
+                     *         "updatedAt": "2026-11-21T10:15:00Z",
+                     *         "url": "https://hooks.example.com/svc"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {},
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmptyResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": true,
+                 *       "types": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description Updated. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "description": "orders",
+                     *         "disabledReason": null,
+                     *         "enabled": true,
+                     *         "failingSince": null,
+                     *         "id": "019a5f3e-f000-7abc-8def-0123456789ab",
+                     *         "oldSecretUntil": null,
+                     *         "types": [
+                     *           "session.ended",
+                     *           "launch.refused"
+                     *         ],
+                     *         "updatedAt": "2026-11-21T10:15:00Z",
+                     *         "url": "https://hooks.example.com/svc"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookEndpointResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description The page number, starting at 1. */
+                page?: components["parameters"]["Page"];
+                /** @description The maximum number of items per page. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The sort field. */
+                sortBy?: components["parameters"]["WebhookDeliverySortBy"];
+                /** @description The sort direction. */
+                sortOrder?: components["parameters"]["SortOrder"];
+                /** @description Only deliveries in this state. */
+                state?: components["parameters"]["WebhookDeliveryState"];
+            };
+            header?: never;
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of the list. */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "items": [
+                     *           {
+                     *             "attempts": 1,
+                     *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "error": "the response has status 503",
+                     *             "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
+                     *             "id": "019a5f3e-f100-7abc-8def-0123456789ab",
+                     *             "lastAttemptAt": "2026-11-21T10:15:01Z",
+                     *             "nextAttemptAt": "2026-11-21T10:15:11Z",
+                     *             "responseStatus": 503,
+                     *             "state": "pending",
+                     *             "type": "session.ended"
+                     *           }
+                     *         ],
+                     *         "pagination": {
+                     *           "hasNext": false,
+                     *           "hasPrev": false,
+                     *           "limit": 20,
+                     *           "page": 1,
+                     *           "total": 1,
+                     *           "totalPages": 1
+                     *         }
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryListResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    sendWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+                /** @description The delivery. */
+                deliveryId: components["parameters"]["WebhookDeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["SendWebhookDeliveryRequest"];
+            };
+        };
+        responses: {
+            /** @description Queued. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "attempts": 0,
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "error": null,
+                     *         "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
+                     *         "id": "019a5f3e-f100-7abc-8def-0123456789ab",
+                     *         "lastAttemptAt": null,
+                     *         "nextAttemptAt": "2026-11-21T10:15:00Z",
+                     *         "responseStatus": null,
+                     *         "state": "pending",
+                     *         "type": "webhook.test"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["RotateWebhookSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description Rotated. Store `secret`; it is not shown again. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "endpoint": {
+                     *           "createdAt": "2026-11-21T10:15:00Z",
+                     *           "description": "orders",
+                     *           "disabledReason": null,
+                     *           "enabled": true,
+                     *           "failingSince": null,
+                     *           "id": "019a5f3e-f000-7abc-8def-0123456789ab",
+                     *           "oldSecretUntil": null,
+                     *           "types": [
+                     *             "session.ended",
+                     *             "launch.refused"
+                     *           ],
+                     *           "updatedAt": "2026-11-21T10:15:00Z",
+                     *           "url": "https://hooks.example.com/svc"
+                     *         },
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedWebhookEndpointResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    sendTestEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. A successful response is stored for 24 hours by default and returned again for the same
+                 *     request, with the header `Idempotent-Replayed: true`. A different request with the same key returns 409. If the
+                 *     first request is still in progress, the response is 409 with `Retry-After`. Failed responses are not stored, so
+                 *     the request is processed again. A key is scoped to one user and one organization.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The endpoint. */
+                endpointId: components["parameters"]["WebhookEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["SendTestEventRequest"];
+            };
+        };
+        responses: {
+            /** @description Queued. */
+            200: {
+                headers: {
+                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                    "X-RateLimit-Limit": components["headers"]["RateLimitLimit"];
+                    "X-RateLimit-Remaining": components["headers"]["RateLimitRemaining"];
+                    "X-RateLimit-Reset": components["headers"]["RateLimitReset"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": {
+                     *         "attempts": 0,
+                     *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "error": null,
+                     *         "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
+                     *         "id": "019a5f3e-f100-7abc-8def-0123456789ab",
+                     *         "lastAttemptAt": null,
+                     *         "nextAttemptAt": "2026-11-21T10:15:00Z",
+                     *         "responseStatus": null,
+                     *         "state": "pending",
+                     *         "type": "webhook.test"
+                     *       },
+                     *       "success": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryResponse"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
             default: components["responses"]["Failure"];
