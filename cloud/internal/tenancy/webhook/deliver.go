@@ -118,14 +118,17 @@ UPDATE webhook_endpoints SET lease_until = clock_timestamp() + make_interval(sec
 WHERE id = $1 AND lease_id = $2 AND enabled AND paused_until <= clock_timestamp() RETURNING ` + columns
 
 // dueSQL reads the due deliveries to an endpoint, without those that wait for an earlier
-// delivery of the same subject. It looks each delivery up, and so reads only the first due ones.
+// delivery of the same subject. It sorts the pending deliveries once: a search for the
+// earlier ones of each took quadratic time.
 const dueSQL = `
+WITH first AS (
+	SELECT DISTINCT ON (COALESCE(subject, id::text)) id, attempts, event_id, due_at, position
+	FROM webhook_deliveries WHERE endpoint_id = $1 AND state = 'pending'
+	ORDER BY COALESCE(subject, id::text), position
+)
 SELECT d.id, d.attempts, e.id AS event_id, e.organization_id, e.type, e.data, e.created_at
-FROM webhook_deliveries d JOIN events e ON e.id = d.event_id
-WHERE d.endpoint_id = $1 AND d.state = 'pending' AND d.due_at <= clock_timestamp() AND (d.subject IS NULL OR NOT EXISTS (
-	SELECT FROM webhook_deliveries earlier WHERE earlier.endpoint_id = $1 AND earlier.subject = d.subject AND earlier.state = 'pending'
-		AND earlier.position < d.position OFFSET 0))
-ORDER BY d.due_at, d.position LIMIT $2`
+FROM (SELECT * FROM first WHERE due_at <= clock_timestamp() ORDER BY due_at, position LIMIT $2) d JOIN events e ON e.id = d.event_id
+ORDER BY d.due_at, d.position`
 
 // due is a delivery that can be sent.
 type due struct {
