@@ -4721,6 +4721,9 @@ type SessionRecording struct {
 	// Har Whether requests are recorded.
 	Har *bool `json:"har,omitempty"`
 
+	// Trace Whether a trace is recorded.
+	Trace *bool `json:"trace,omitempty"`
+
 	// Url The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.
 	Url string `json:"url"`
 

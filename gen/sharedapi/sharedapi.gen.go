@@ -392,6 +392,7 @@ const (
 	Events RecordingPart = "events"
 	Frames RecordingPart = "frames"
 	Har    RecordingPart = "har"
+	Trace  RecordingPart = "trace"
 	Video  RecordingPart = "video"
 )
 
@@ -403,6 +404,8 @@ func (e RecordingPart) Valid() bool {
 	case Frames:
 		return true
 	case Har:
+		return true
+	case Trace:
 		return true
 	case Video:
 		return true
@@ -1250,6 +1253,7 @@ type RecordedParts = []RecordingPart
 // - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
 // - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
 // - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
+// - `trace`: what clients do, for the trace viewer of Playwright, with pictures and the DOM of pages, console messages and requests.
 type RecordingPart string
 
 // ReducedMotion The value of `prefers-reduced-motion`.

@@ -4812,9 +4812,10 @@ export interface components {
          *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
          *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
          *     - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
+         *     - `trace`: what clients do, for the trace viewer of Playwright, with pictures and the DOM of pages, console messages and requests.
          * @enum {string}
          */
-        RecordingPart: "video" | "events" | "frames" | "har";
+        RecordingPart: "video" | "events" | "frames" | "har" | "trace";
         /**
          * @description The value of `prefers-reduced-motion`.
          * @example reduce
@@ -5190,6 +5191,11 @@ export interface components {
              * @default false
              */
             har: boolean;
+            /**
+             * @description Whether a trace is recorded.
+             * @default false
+             */
+            trace: boolean;
             /**
              * Format: uri
              * @description The player of the recording, on the worker. It needs the worker key or a recording ticket of the worker.

@@ -2079,6 +2079,37 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/recording/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the trace of a recorded session
+         * @description Returns the trace of a session that was recorded with `trace`, after the end of the recording: a zip archive in
+         *     the trace format of Playwright (version 8), for `npx playwright show-trace` of version 1.57 or later. It has an action for each
+         *     command of CDP, WebDriver and MCP clients that a person would recognize, with its parameters, its duration, its error and the
+         *     client; a picture and the DOM of the page before and after the actions that can change it; console messages, exceptions
+         *     and requests. Snapshots that come too late are dropped, and commands that come too fast are lost; the log of the action, or an action
+         *     `lost`, says so. A trace has at most 256 MiB, and ends with an action `Truncated` then.
+         *
+         *     What is typed is recorded, except into password fields, into fields of frames, and where the field is not known
+         *     (`***`). Secrets of `fill` and `Svc.fillSecret` are not in it. Expressions that clients evaluate are.
+         */
+        get: operations["downloadRecordingTrace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/wd/hub/session": {
         parameters: {
             query?: never;
@@ -4070,6 +4101,8 @@ export interface components {
             state: components["schemas"]["RecordingState"];
             /** @description Whether the recording is in `OBJECT_STORE_URL`, and no longer on the disk of the worker. The worker serves it from there. */
             stored: boolean;
+            /** @description Whether a trace is recorded. */
+            trace: boolean;
             /** @description The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed. */
             url: string | null;
             /** @description Whether the screen is recorded. */
@@ -4086,9 +4119,10 @@ export interface components {
          *     - `events`: navigations, tabs, console messages, exceptions and failed requests. Console messages are collected as with `logs`.
          *     - `frames`: the pictures of which a video consists, as single JPEGs with their times, without repetitions.
          *     - `har`: requests with their responses, as an HTTP archive (HAR). It contains bodies and URLs, but no cookies; see `getRecordingHar`.
+         *     - `trace`: what clients do, for the trace viewer of Playwright, with pictures and the DOM of pages, console messages and requests.
          * @enum {string}
          */
-        RecordingPart: "video" | "events" | "frames" | "har";
+        RecordingPart: "video" | "events" | "frames" | "har" | "trace";
         /**
          * @description Why the recording is incomplete, or has failed; null otherwise. During a recording: why a part of it has ended.
          *
@@ -4097,12 +4131,13 @@ export interface components {
          *     - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
          *     - `frames_failed`: the frames could not be stored; see the log of the worker.
          *     - `har_failed`: the requests could not be stored; see the log of the worker.
+         *     - `trace_failed`: the trace could not be stored; see the log of the worker.
          *     - `start_failed`: the recording could not start; see the log of the worker.
          *     - `interrupted`: the worker was killed. The video may be damaged.
          *     - `no_picture`: the recording ended before the browser showed a picture. There is no video.
          * @enum {string|null}
          */
-        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "har_failed" | "start_failed" | "interrupted" | "no_picture" | null;
+        RecordingReason: "quota_exceeded" | "disk_full" | "encoder_failed" | "frames_failed" | "har_failed" | "trace_failed" | "start_failed" | "interrupted" | "no_picture" | null;
         /** @description A success with a recording. */
         RecordingResponse: {
             data: components["schemas"]["Recording"];
@@ -7498,6 +7533,7 @@ export interface operations {
                      *         "reason": null,
                      *         "state": "recording",
                      *         "stored": false,
+                     *         "trace": false,
                      *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
                      *         "video": true
                      *       },
@@ -7579,6 +7615,7 @@ export interface operations {
                      *         "reason": null,
                      *         "state": "complete",
                      *         "stored": false,
+                     *         "trace": false,
                      *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
                      *         "video": true
                      *       },
@@ -10886,7 +10923,6 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
-            default: components["responses"]["Failure"];
         };
     };
     openRecordingPlayer: {
@@ -10968,6 +11004,45 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    downloadRecordingTrace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["FilesArchived"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            /** @description The session is still being recorded. */
+            409: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_CONFLICT",
+                     *         "message": "The session is still being recorded. End it and retry after a few seconds."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
             default: components["responses"]["Failure"];
         };
     };

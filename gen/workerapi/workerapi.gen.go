@@ -529,6 +529,7 @@ const (
 	RecordingReasonNoPicture     RecordingReason = "no_picture"
 	RecordingReasonQuotaExceeded RecordingReason = "quota_exceeded"
 	RecordingReasonStartFailed   RecordingReason = "start_failed"
+	RecordingReasonTraceFailed   RecordingReason = "trace_failed"
 )
 
 // Valid indicates whether the value is a known member of the RecordingReason enum.
@@ -551,6 +552,8 @@ func (e RecordingReason) Valid() bool {
 	case RecordingReasonQuotaExceeded:
 		return true
 	case RecordingReasonStartFailed:
+		return true
+	case RecordingReasonTraceFailed:
 		return true
 	default:
 		return false
@@ -2582,6 +2585,7 @@ type Recording struct {
 	// - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 	// - `frames_failed`: the frames could not be stored; see the log of the worker.
 	// - `har_failed`: the requests could not be stored; see the log of the worker.
+	// - `trace_failed`: the trace could not be stored; see the log of the worker.
 	// - `start_failed`: the recording could not start; see the log of the worker.
 	// - `interrupted`: the worker was killed. The video may be damaged.
 	// - `no_picture`: the recording ended before the browser showed a picture. There is no video.
@@ -2595,6 +2599,9 @@ type Recording struct {
 
 	// Stored Whether the recording is in `OBJECT_STORE_URL`, and no longer on the disk of the worker. The worker serves it from there.
 	Stored bool `json:"stored"`
+
+	// Trace Whether a trace is recorded.
+	Trace bool `json:"trace"`
 
 	// Url The player of the recording. It needs the worker key, the console cookie or a recording ticket. Null if there is nothing to play, because the recording failed.
 	Url *string `json:"url"`
@@ -2616,6 +2623,7 @@ type RecordingEvents = string
 // - `encoder_failed`: ffmpeg failed or did not end in time; see the log of the worker. The video may be damaged or missing.
 // - `frames_failed`: the frames could not be stored; see the log of the worker.
 // - `har_failed`: the requests could not be stored; see the log of the worker.
+// - `trace_failed`: the trace could not be stored; see the log of the worker.
 // - `start_failed`: the recording could not start; see the log of the worker.
 // - `interrupted`: the worker was killed. The video may be damaged.
 // - `no_picture`: the recording ended before the browser showed a picture. There is no video.

@@ -22,7 +22,7 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 	}
 	response, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
 		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{
-			Record: &sharedapi.RecordedParts{"video", "events", "frames", "har"}, StartUrls: &[]string{"about:blank"},
+			Record: &sharedapi.RecordedParts{"video", "events", "frames", "har", "trace"}, StartUrls: &[]string{"about:blank"},
 		},
 	}))
 	if err != nil {

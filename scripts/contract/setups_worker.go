@@ -142,6 +142,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"getRecordingEvents":      p.recordingSetup,
 		"downloadRecordingFrames": p.recordingSetup,
 		"getRecordingHar":         p.recordingSetup,
+		"downloadRecordingTrace":  p.recordingSetup,
 		"openRecordingPlayer":     p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
 		"startRecording":          p.unrecordedSetup,

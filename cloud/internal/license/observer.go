@@ -74,8 +74,8 @@ type Labels struct {
 
 // Recording is what a worker records of a session. The license does not depend on it.
 type Recording struct {
-	Video, Events, Frames, HAR bool
-	URL                        string
+	Video, Events, Frames, HAR, Trace bool
+	URL                               string
 }
 
 // Ended is a session that has ended. Fields that only a start report has are nil or

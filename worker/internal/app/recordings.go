@@ -24,7 +24,7 @@ func cannotRecord(parts launch.Record) (problem string) {
 		return ""
 	}
 	if _, err := recording.FindFFmpeg(); err != nil {
-		return err.Error() + ". Install ffmpeg, or record only events and frames"
+		return err.Error() + ". Install ffmpeg, or record only events, frames and traces"
 	}
 	return ""
 }

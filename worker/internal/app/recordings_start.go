@@ -87,8 +87,14 @@ func (w *worker) record(b access.Browser, parts launch.Record, key session.Organ
 		if parts.HAR {
 			subject.Requests, recorded = requestsOf(b)
 		}
-		if err = w.recordings.Start(subject); err == nil {
+		if parts.Trace {
+			subject.Trace = w.tracer(b)
+		}
+		switch err = w.recordings.Start(subject); {
+		case err == nil:
 			recorded()
+		case subject.Trace != nil:
+			subject.Trace.Close()
 		}
 	}
 	if err != nil { // nothing of it is kept

@@ -41,7 +41,7 @@ func withRecordings(t *testing.T) func(*app.Config) {
 func TestRecordingStore_ServesRecordings(t *testing.T) {
 	stored := withRecordings(t)
 	r, site := startTestWorker(t, cloudtest.New(t), stored), newRecordedSite(t)
-	s := r.launchRecorded(t, site, true, `["video","events","frames","har"]`)
+	s := r.launchRecorded(t, site, true, `["video","events","frames","har","trace"]`)
 	if s.Recording == nil || s.Recording.Stored {
 		t.Fatalf("at the start: %+v", s.Recording)
 	}
@@ -97,6 +97,7 @@ func (r *testWorker) checkStoredAccess(t *testing.T, f filesOf) {
 	}
 	f.expect(http.StatusOK, "GET", "/recording/frames", "", "X-API-Key", workerKey)
 	f.expect(http.StatusOK, "GET", "/recording/har", "", "X-API-Key", workerKey)
+	f.expect(http.StatusOK, "GET", "/recording/trace", "", "X-API-Key", workerKey)
 	f.expect(416, "GET", "/recording", "", "Range", "bytes=99999999999-", "X-API-Key", workerKey)
 	f.expect(401, "GET", "/recording", "")
 	f.expect(401, "GET", "/recording/events", "")

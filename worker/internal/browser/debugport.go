@@ -21,6 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 	"github.com/browser-svc/svc/worker/internal/host/peeruser"
 )
 
@@ -29,6 +30,8 @@ const (
 	debugIdleTimeout   = 5 * time.Minute  // of a connection without a request
 	debugHeaderLimit   = 64 << 10         // of a request's header, in bytes
 	maxTarget          = 1 << 20          // of the description of a page, in bytes
+
+	pagePath = "/devtools/page/" // of the WebSocket of a page
 )
 
 // debugPortListener is the debugging port, on the host's loopback, of a browser
@@ -44,6 +47,7 @@ type debugPortListener struct {
 	calls     *intercept.Calls
 	users     []int                               // users that may connect
 	userOf    func(net.Conn) (uid int, err error) // user of the peer; nil: every user may connect
+	observed  bool                                // the commands of its clients are in a trace: not chromedriver's, but those of its clients are
 	log       *slog.Logger
 	warnOnce  sync.Once // logs the first refusal as a warning
 	watch     atomic.Pointer[func(net.Conn) (stop func())]
@@ -225,7 +229,15 @@ func (d *debugPortListener) upgrade(w http.ResponseWriter, r *http.Request) {
 		d.log.Debug("failed to take over a debugging connection", "error", err)
 		return
 	}
-	intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{Calls: d.calls, Watch: d.watchClient}).Run(d.ctx)
+	options := intercept.RelayOptions{Calls: d.calls, Watch: d.watchClient}
+	if d.observed {
+		target := strings.TrimPrefix(r.URL.Path, pagePath)
+		if target == r.URL.Path {
+			target = ""
+		}
+		options.Client = tap.NewClient(r, "CDP", target)
+	}
+	intercept.NewRelay(client, &up.Raw, options).Run(d.ctx)
 }
 
 // writeError responds when the browser did not.

@@ -137,6 +137,7 @@ func (d *Driver) run() {
 	}
 	port := newDebugPortListener(listener, nil, d.b.Dial, d.b.calls, d.b.l.log.With("launchId", d.b.LaunchID))
 	port.userOf = nil
+	port.observed = d.egress // Playwright's server sends what its client does; the commands of WebDriver are observed before chromedriver
 	port.serve()
 	select {
 	case <-d.child.proc.died:

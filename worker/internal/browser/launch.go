@@ -235,6 +235,7 @@ func (b *Browser) openDebugPort(port int) {
 	}
 	users := append([]int{0, os.Geteuid()}, b.l.opts.DebugUsers...)
 	b.debugListener = newDebugPortListener(b.debugSocket, users, b.Dial, b.calls, b.l.log.With("launchId", b.LaunchID))
+	b.debugListener.observed = true
 	b.debugListener.serve()
 	b.DebugPort = b.debugListener.port()
 }

@@ -46,6 +46,9 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 		if r.HAR { // the same
 			recording.Har = &r.HAR
 		}
+		if r.Trace { // the same
+			recording.Trace = &r.Trace
+		}
 	}
 	request := cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,

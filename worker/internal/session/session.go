@@ -111,6 +111,7 @@ type Recording struct {
 	Events  bool   `json:"events"`
 	Frames  bool   `json:"frames"`
 	HAR     bool   `json:"har"`
+	Trace   bool   `json:"trace"`
 	URL     string `json:"url"` // of the player; "" after a failure
 	Failure string `json:"-"`   // the reason in the API why it could not start; "" if it has started
 }

@@ -71,7 +71,7 @@ func sessionPagination(l activity.Listing, afterCursor bool) cloudapi.SessionPag
 func sessionToAPI(s activity.Session) cloudapi.Session {
 	var recording *cloudapi.SessionRecording
 	if r := s.Recording; r != nil {
-		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Frames: &r.Frames, Har: &r.HAR, Url: r.URL}
+		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Frames: &r.Frames, Har: &r.HAR, Trace: &r.Trace, Url: r.URL}
 	}
 	return cloudapi.Session{
 		Recording:       recording,

@@ -12,6 +12,7 @@ type Recording struct {
 	Events bool   `json:"events"`
 	Frames bool   `json:"frames"`
 	HAR    bool   `json:"har"`
+	Trace  bool   `json:"trace"`
 	URL    string `json:"url"`
 }
 

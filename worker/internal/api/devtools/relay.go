@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 )
 
 var devtoolsID = lazy.Regexp(`^[A-Za-z0-9-]{1,64}$`)
@@ -59,7 +60,7 @@ func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Ha
 		defer s.sockets.Add(-1)
 		awaitEnd := beforeEnd(v, kind)
 		intercept.NewRelay(client, &up.Raw, intercept.RelayOptions{
-			Calls: v.Calls, Done: v.Done, Watch: v.Activity.Watch,
+			Calls: v.Calls, Done: v.Done, Watch: v.Activity.Watch, Client: clientOf(c.Request(), kind, path),
 			End: func(ctx context.Context, e intercept.Ending) (status uint16, reason string) {
 				if e != intercept.ClientLeft {
 					awaitEnd(ctx, e == intercept.CloseAccepted)
@@ -69,6 +70,15 @@ func (s *Service) connect(kind string, idOf func(echo.Context) string) access.Ha
 		}).Run(s.tasks.ctx)
 		return nil
 	}
+}
+
+// clientOf describes the client of a connection to Chromium's /devtools/<kind>/<id>.
+func clientOf(r *http.Request, kind, address string) *tap.Client {
+	target := ""
+	if kind == "page" {
+		target = path.Base(address)
+	}
+	return tap.NewClient(r, "CDP", target)
 }
 
 func (s *Service) dial(r *http.Request, v access.AuthorizedRequest, path string) (*ws.Upstream, error) {

@@ -85,7 +85,7 @@ func (s *Service) openResumable(c echo.Context, v access.AuthorizedRequest, kind
 		s.tasks.end(v.LaunchID)
 		return nil, err
 	}
-	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, BeforeEnd: beforeEnd(v, kind), Watch: v.Activity.Watch, Calls: v.Calls})
+	conn, isNew, err := s.resumable.Open(key, resume.Browser{Socket: &up.Raw, Done: v.Done, BeforeEnd: beforeEnd(v, kind), Watch: v.Activity.Watch, Calls: v.Calls, Client: clientOf(c.Request(), kind, key.Path)})
 	if !isNew {
 		_ = up.Conn.Close()
 		s.tasks.end(v.LaunchID)

@@ -25,6 +25,7 @@ type Recordings interface {
 	Open(ctx context.Context, session uuid.UUID, name string) (recording.Content, error)
 	OpenFrames(ctx context.Context, session uuid.UUID) (*recording.Frames, error)
 	OpenHAR(ctx context.Context, session uuid.UUID) (*recording.Archive, error)
+	OpenTrace(ctx context.Context, session uuid.UUID) (*recording.Trace, error)
 	// OpenMP4 waits for a conversion until wait ends.
 	OpenMP4(ctx, wait context.Context, session uuid.UUID) (recording.Content, error)
 }
@@ -89,7 +90,7 @@ func (s *Service) events(c echo.Context) error {
 	return s.serveRecording(c, "application/x-ndjson", s.open(recording.EventsName))
 }
 
-// frames answers with an archive of the frames of a session. Nothing of it is stored.
+// frames answers with an archive of the frames of a session.
 func (s *Service) frames(c echo.Context) error {
 	return stream(c, "application/zip", "frames.zip", s.recordings.OpenFrames, (*recording.Frames).WriteZip)
 }
@@ -98,6 +99,11 @@ func (s *Service) frames(c echo.Context) error {
 func (s *Service) har(c echo.Context) error {
 	creator := har.Browser{Name: "svc-worker", Version: program.Version}
 	return stream(c, echo.MIMEApplicationJSON, "session.har", s.recordings.OpenHAR, func(a *recording.Archive, w io.Writer) error { return a.Write(w, creator) })
+}
+
+// trace answers with the trace of a session, for a trace viewer.
+func (s *Service) trace(c echo.Context) error {
+	return stream(c, "application/zip", "trace.zip", s.recordings.OpenTrace, (*recording.Trace).WriteZip)
 }
 
 // stream answers with what is generated from a recording.

@@ -72,6 +72,7 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/recording/events", s.events)
 	e.GET(base+"/recording/frames", s.frames)
 	e.GET(base+"/recording/har", s.har)
+	e.GET(base+"/recording/trace", s.trace)
 }
 
 func ofBrowser(do handler) access.Handler {

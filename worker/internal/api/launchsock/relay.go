@@ -1,6 +1,7 @@
 package launchsock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -32,6 +34,7 @@ func (s *Service) connectBrowser(ctx context.Context, running launch.Running, he
 	}
 	return &upstream{Upstream: up, release: func() {}, endReason: session.ClientClose, relay: intercept.RelayOptions{
 		Calls: running.Browser.Calls(), Done: running.Browser.Done(), Watch: running.Activity.Watch,
+		Client: &tap.Client{Name: cmp.Or(header.Get("User-Agent"), "CDP")},
 		Answer: func(message []byte) intercept.Answer { return s.reply(message, launched) },
 	}}, nil
 }

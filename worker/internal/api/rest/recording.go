@@ -18,14 +18,14 @@ func (s *Server) RecordingOf(session session.Session) *workerapi.Recording {
 	info, ok := s.Recording.Info(session.ID)
 	if failed := session.Recording; !ok && failed != nil && failed.Failure != "" {
 		info, ok = recording.Info{
-			Video: failed.Video, Events: failed.Events, Frames: failed.Frames, HAR: failed.HAR, State: recording.Failed, Reason: recording.Reason(failed.Failure),
+			Video: failed.Video, Events: failed.Events, Frames: failed.Frames, HAR: failed.HAR, Trace: failed.Trace, State: recording.Failed, Reason: recording.Reason(failed.Failure),
 		}, true
 	}
 	if !ok {
 		return nil
 	}
 	data := &workerapi.Recording{
-		Video: info.Video, Events: info.Events, Frames: info.Frames, Har: info.HAR, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
+		Video: info.Video, Events: info.Events, Frames: info.Frames, Har: info.HAR, Trace: info.Trace, Stored: info.Stored, State: workerapi.RecordingState(info.State), Bytes: info.Bytes, DroppedFrames: info.DroppedFrames,
 	}
 	if info.Reason != "" {
 		data.Reason = new(workerapi.RecordingReason(info.Reason))

@@ -81,12 +81,14 @@ func (s *Service) forward(c echo.Context, d *driverSession, path, raw string) er
 	if err != nil {
 		return readError(err)
 	}
+	observed := d.observe(r.Method, path, body)
 	response, err := d.send(r.Context(), r.Method, path, raw, bytes.NewReader(body))
 	if err != nil {
+		observed.fail(err)
 		return d.unanswered(err)
 	}
 	defer response.Body.Close()
-	var answer io.Reader = response.Body
+	answer := observed.read(response)
 	if r.Method == http.MethodDelete && path == "/window" {
 		if answer, err = s.windowClosed(d, response); err != nil {
 			return d.unanswered(err)

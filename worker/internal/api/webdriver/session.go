@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -30,6 +31,7 @@ type driverSession struct {
 	running  launch.Running
 	driver   *browser.Driver
 	client   *http.Client
+	tapped   *tap.Client // for an observer of the commands
 
 	managesDownloads bool       // the client may list, read and delete downloads
 	uploading        sync.Mutex // one at a time: an upload is in memory
@@ -37,7 +39,7 @@ type driverSession struct {
 
 func newDriverSession(launched session.Session, running launch.Running, driver *browser.Driver) *driverSession {
 	return &driverSession{
-		id: newID(), launched: launched, version: running.Browser.Build.Version, running: running, driver: driver,
+		id: newID(), launched: launched, version: running.Browser.Build.Version, running: running, driver: driver, tapped: &tap.Client{Name: "WebDriver"},
 		client: &http.Client{
 			Timeout:       commandTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

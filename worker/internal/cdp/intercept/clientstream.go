@@ -47,11 +47,12 @@ type clientStream struct {
 	inPayload bool  // the frame's payload is incomplete
 	inMessage bool  // a message is incomplete
 	recipient recipient
-	unmasked  []byte  // the beginning of an undecided message, or all of one that is not for the browser
-	buffered  []byte  // an undecided or intercepted message, as received
-	nextLook  int     // length of unmasked at which an undecided message is looked at again
-	control   []byte  // a control frame, as received
-	out       []byte  // bytes for the browser from the last read
+	unmasked  []byte // the beginning of an undecided message, or all of one that is not for the browser
+	buffered  []byte // an undecided or intercepted message, as received
+	nextLook  int    // length of unmasked at which an undecided message is looked at again
+	control   []byte // a control frame, as received
+	out       []byte // bytes for the browser from the last read
+	tapped    messageCopy
 	backlog   backlog // what the client has sent during a handover
 
 	hasLeft atomic.Bool // the client has sent a close frame, or what it sends has ended
@@ -127,6 +128,9 @@ func (b *clientStream) readHeader(p []byte) (int, error) {
 	case h.Opcode == wsframe.Binary:
 		b.recipient = forBrowser
 	}
+	if !b.inMessage {
+		b.tapped.begin()
+	}
 	b.inMessage = true
 	b.bufferOrForward(raw)
 	return size - had, nil
@@ -148,6 +152,7 @@ func (b *clientStream) readPayload(p []byte) error {
 		return nil
 	}
 	offset := b.offset
+	b.tapped.add(&b.frame, p, offset)
 	for len(p) > 0 {
 		n := b.unmask(p, offset)
 		b.bufferOrForward(p[:n])
@@ -226,6 +231,7 @@ func (b *clientStream) endFrame() error {
 		return nil
 	}
 	b.inMessage = false
+	b.tapped.end()
 	return b.endMessage()
 }
 
@@ -234,7 +240,7 @@ func (b *clientStream) endMessage() (err error) {
 	switch b.recipient {
 	case undecided:
 		if b.calls.calls.examinesAll() {
-			return b.calls.Reply(b.calls.refuseUnclear())
+			return b.calls.send(b.calls.refuseUnclear())
 		}
 		b.setRecipient(forBrowser)
 	case forWorker:
@@ -245,7 +251,7 @@ func (b *clientStream) endMessage() (err error) {
 		forward, answer := b.calls.handle(b.unmasked)
 		switch {
 		case answer != nil:
-			err = b.calls.Reply(answer)
+			err = b.calls.send(answer)
 		case forward != nil:
 			b.out = append(b.out, wsframe.FromClient(wsframe.Text, forward)...)
 		default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 )
 
@@ -31,6 +32,8 @@ const (
 type Connection struct {
 	// Reply sends an answer of the worker to the client. A Relay sets it.
 	Reply func(answer []byte) error
+	// Client is who the messages of the client come from, for an observer. Nil: they are not observed.
+	Client *tap.Client
 
 	calls   *Calls
 	pending atomic.Int32 // len(awaited)
@@ -67,7 +70,8 @@ type awaitedCall struct {
 func (n *Connection) streams(client, browser *ws.Raw) (*clientStream, *browserStream) {
 	output := &browserStream{conn: client.Conn}
 	n.Reply = output.Send
-	input := &clientStream{browser: browser.Conn, calls: n}
+	input := &clientStream{browser: browser.Conn, calls: n, tapped: messageCopy{connection: n, kind: tap.Command}}
+	output.frames.tapped = messageCopy{connection: n, kind: tap.Answer}
 	output.frames.awaited = n.awaits
 	output.frames.observe = func(message []byte) (hide bool) {
 		hide, closeAccepted := n.observe(message)
@@ -90,6 +94,15 @@ func (n *Connection) Held() context.Context {
 // the browser, or an answer to the client. It returns neither for a call about a
 // handover: the caller passes that to HandleHandover.
 func (n *Connection) HandleMessage(m wsframe.Message) (forward, answer []byte) {
+	n.observeMessage(tap.Command, m.Payload)
+	forward, answer = n.handleMessage(m)
+	if answer != nil {
+		n.observeMessage(tap.Answer, func() []byte { return answer })
+	}
+	return forward, answer
+}
+
+func (n *Connection) handleMessage(m wsframe.Message) (forward, answer []byte) {
 	switch tooLong := len(m.Raw) > n.maxDecoded(); {
 	case m.Opcode == wsframe.Text && tooLong && n.calls.examinesAll():
 		return nil, n.refuseUnclear()
@@ -131,6 +144,11 @@ func (n *Connection) isForBrowser(raw []byte) bool {
 // reports whether the client must not get it, and whether the browser has accepted
 // Browser.close.
 func (n *Connection) HandleAnswer(m wsframe.Message) (hide, closeAccepted bool) {
+	defer func() {
+		if !hide {
+			n.observeMessage(tap.Answer, m.Payload)
+		}
+	}()
 	if !n.awaits() || m.Opcode != wsframe.Text || len(m.Raw) > maxAnswer+wsframe.MaxHeader {
 		return false, false
 	}

@@ -14,8 +14,9 @@ type frameTracker struct {
 	collecting bool   // message is read
 	message    []byte // the current message so far, if it is read
 	hidden     bool   // the client must not get the message that has just ended
-	inControl  bool   // the current frame is a control frame
-	final      bool   // the current data frame is its message's last
+	tapped     messageCopy
+	inControl  bool // the current frame is a control frame
+	final      bool // the current data frame is its message's last
 
 	head      []byte // of an incomplete header
 	remaining int64  // bytes of the current payload
@@ -85,6 +86,7 @@ func (t *frameTracker) readHeader(p []byte) (int, error) {
 		return size - had, nil
 	}
 	if !t.inMessage {
+		t.tapped.begin()
 		t.collecting, t.message = t.awaited != nil && t.awaited(), t.message[:0]
 	}
 	t.inMessage, t.final = !h.Final, h.Final
@@ -96,6 +98,9 @@ func (t *frameTracker) readHeader(p []byte) (int, error) {
 
 // collect reads a part of a payload.
 func (t *frameTracker) collect(p []byte) {
+	if !t.inControl {
+		t.tapped.add(nil, p, 0)
+	}
 	if t.collecting && !t.inControl {
 		t.message = append(t.message, p...)
 	}
@@ -103,8 +108,14 @@ func (t *frameTracker) collect(p []byte) {
 
 // endMessage passes a message on when its last frame is complete.
 func (t *frameTracker) endMessage() {
-	if t.collecting && t.final && !t.inControl && t.atFrameBoundary() {
+	if !t.final || t.inControl || !t.atFrameBoundary() {
+		return
+	}
+	if t.collecting {
 		t.collecting = false
 		t.hidden = t.observe(t.message)
+	}
+	if !t.hidden {
+		t.tapped.end()
 	}
 }

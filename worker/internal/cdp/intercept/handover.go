@@ -115,7 +115,7 @@ func (n *Connection) reply(answer Answer) error {
 	if n.Reply == nil {
 		return nil
 	}
-	return n.Reply(encode(answer))
+	return n.send(encode(answer))
 }
 
 // describe returns the text of a fault with its details.

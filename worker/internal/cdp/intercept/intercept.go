@@ -45,6 +45,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/cdp/handover"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 )
 
 // Options configures Calls.
@@ -86,6 +87,7 @@ type Options struct {
 type Calls struct {
 	Options
 	handovers *handover.Handovers
+	tapped    tap.Tap
 
 	closing     context.Context // ends when the browser has accepted Browser.close
 	markClosing context.CancelFunc

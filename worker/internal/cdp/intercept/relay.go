@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/ws"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 )
 
@@ -28,6 +29,8 @@ const (
 type RelayOptions struct {
 	Calls *Calls          // of the browser; nil intercepts nothing
 	Done  <-chan struct{} // closed when the browser has ended
+	// Client is who the client is, for an observer of its commands. Nil: they are not observed.
+	Client *tap.Client
 	// Watch counts the client until stop is called.
 	Watch func(client net.Conn) (stop func())
 	// Answer answers messages to the worker. Nil: the browser gets them.
@@ -62,6 +65,7 @@ type Relay struct {
 // NewRelay returns a Relay, which owns both sockets. The caller must call Run.
 func NewRelay(client, browser *ws.Raw, o RelayOptions) *Relay {
 	r := &Relay{RelayOptions: o, client: client, browser: browser, connection: o.Calls.Connect()}
+	r.connection.Client = o.Client
 	r.input, r.output = r.connection.streams(client, browser)
 	r.input.answer = o.Answer
 	r.input.onClose = func() { _ = browser.Conn.SetReadDeadline(time.Now().Add(drainTimeout)) }

@@ -53,6 +53,7 @@ func newConn(b Browser, o Options, bufferedBytes *atomic.Int64) *Conn {
 	c := &Conn{browser: b, calls: b.Calls.Connect(), resumeTimeout: o.ResumeTimeout, limit: o.Buffer - overhead, buffer: ring{maxBytes: o.Buffer, sharedBytes: bufferedBytes}}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.changed = sync.NewCond(&c.mu)
+	c.calls.Client = b.Client
 	c.calls.Reply = func(answer []byte) error {
 		c.bufferMessage(wsframe.FromServer(wsframe.Text, answer))
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
+	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 )
 
 const (
@@ -85,6 +86,8 @@ type Browser struct {
 	// disconnected client if conn is nil.
 	Watch func(conn net.Conn) (stop func())
 	Calls *intercept.Calls // handles some calls of the client; nil: none
+
+	Client *tap.Client // for an observer of the client's commands; nil: they are not observed
 }
 
 // Find returns the connection to resume for a client that has received this many

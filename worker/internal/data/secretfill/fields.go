@@ -30,6 +30,18 @@ func (f *Fields) Contain(e Element) bool {
 	return slices.Contains(f.filled, e)
 }
 
+// Nodes returns the filled fields of a document.
+func (f *Fields) Nodes(loader string) (nodes []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.filled {
+		if e.Loader == loader {
+			nodes = append(nodes, e.Node)
+		}
+	}
+	return nodes
+}
+
 // Values returns the latest values, in the order of their first use.
 func (f *Fields) Values() []string {
 	f.mu.Lock()

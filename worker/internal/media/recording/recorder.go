@@ -31,7 +31,7 @@ type recorder struct {
 
 func newRecorder(s *Service, subject Subject) *recorder {
 	return &recorder{service: s, subject: subject, ended: make(chan struct{}), info: Info{
-		Video: subject.Pictures != nil && subject.Video, Frames: subject.Pictures != nil && subject.Frames, Events: subject.Events != nil, HAR: subject.Requests != nil, State: Running, StartedAt: time.Now(),
+		Video: subject.Pictures != nil && subject.Video, Frames: subject.Pictures != nil && subject.Frames, Events: subject.Events != nil, HAR: subject.Requests != nil, Trace: subject.Trace != nil, State: Running, StartedAt: time.Now(),
 	}}
 }
 
@@ -109,6 +109,9 @@ func (r *recorder) parts(s *screen) (parts []func(context.Context) Reason) {
 	}
 	if r.info.HAR {
 		parts = append(parts, r.recordRequests)
+	}
+	if r.info.Trace {
+		parts = append(parts, r.recordTrace)
 	}
 	return parts
 }

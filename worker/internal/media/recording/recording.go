@@ -1,5 +1,5 @@
 // Package recording records what browsers did: a video or the single frames of what they
-// showed, a timeline of events, and their requests. Pictures come from the display or from a screencast; events come from the
+// showed, a timeline of events, their requests, and a trace (package trace). Pictures come from the display or from a screencast; events come from the
 // browser and from package interaction, requests from package har.
 //
 // A recording is a directory. Its description says whether it is complete. A program that
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/browser-svc/svc/worker/internal/media/trace"
 )
 
 // Names in the directory of a recording.
@@ -46,6 +48,7 @@ const (
 	EncoderFailed Reason = "encoder_failed"
 	FramesFailed  Reason = "frames_failed"
 	HARFailed     Reason = "har_failed"
+	TraceFailed   Reason = "trace_failed"
 	StartFailed   Reason = "start_failed"
 	Interrupted   Reason = "interrupted" // the worker was killed
 	NoPicture     Reason = "no_picture"  // the browser ended before it showed one
@@ -57,6 +60,7 @@ type Info struct {
 	Events        bool      `json:"events"`
 	Frames        bool      `json:"frames"`
 	HAR           bool      `json:"har"`
+	Trace         bool      `json:"trace"`
 	State         State     `json:"state"`
 	Reason        Reason    `json:"reason,omitempty"`
 	Bytes         int64     `json:"bytes"`
@@ -68,7 +72,8 @@ type Info struct {
 }
 
 // contentTypes are the types of the files of a recording.
-var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", HARName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson"}
+var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", HARName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson",
+	trace.EventsName: "application/x-ndjson", trace.NetworkName: "application/x-ndjson", trace.ResourcesName: "application/octet-stream", trace.IndexName: "application/x-ndjson"}
 
 // files returns the files that a recording can have, without its description.
 func (i Info) files() (names []string) {
@@ -83,6 +88,9 @@ func (i Info) files() (names []string) {
 	}
 	if i.HAR {
 		names = append(names, HARName)
+	}
+	if i.Trace {
+		names = append(names, trace.Names()...)
 	}
 	return names
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/browser-svc/svc/worker/internal/media/trace"
 )
 
 // Options configures a Service.
@@ -43,6 +45,14 @@ type Subject struct {
 	Events func(ctx context.Context, add func(Event)) error
 	// Requests collects requests until ctx or the browser ends. Nil: none.
 	Requests func(ctx context.Context, log *RequestLog) error
+	Trace    Tracer // of what clients do; nil: no trace. The recording closes it
+}
+
+// Tracer records a trace.
+type Tracer interface {
+	// Run records as Pictures shows pictures.
+	Run(ctx context.Context, w *trace.Writer) error
+	Close()
 }
 
 // Service records browsers.
@@ -215,7 +225,7 @@ func (s *Service) localInfo(session uuid.UUID) (Info, bool) {
 
 // size returns the bytes of a recording.
 func size(dir string) (bytes int64) {
-	for _, name := range []string{VideoName, EventsName, FramesName, FrameIndexName, HARName} {
+	for _, name := range append(trace.Names(), VideoName, EventsName, FramesName, FrameIndexName, HARName) {
 		if stat, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			bytes += stat.Size()
 		}

@@ -13,16 +13,16 @@ import (
 const recordField = "browser.record"
 
 // Record says what is recorded of a browser.
-type Record struct{ Video, Events, Frames, HAR bool }
+type Record struct{ Video, Events, Frames, HAR, Trace bool }
 
 // Any reports whether anything is recorded.
-func (r Record) Any() bool { return r.Video || r.Events || r.Frames || r.HAR }
+func (r Record) Any() bool { return r.Video || r.Events || r.Frames || r.HAR || r.Trace }
 
 // NewRecord returns the parts with these names in the API.
 func NewRecord(names []string) Record {
 	return Record{
 		Video: slices.Contains(names, "video"), Events: slices.Contains(names, "events"), Frames: slices.Contains(names, "frames"),
-		HAR: slices.Contains(names, "har"),
+		HAR: slices.Contains(names, "har"), Trace: slices.Contains(names, "trace"),
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *Service) startRecording(run *running, request Request, parts Record) {
 	if !parts.Any() || s.RecordingURL == nil {
 		return
 	}
-	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, HAR: parts.HAR, Failure: failure}
+	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, HAR: parts.HAR, Trace: parts.Trace, Failure: failure}
 	if failure == "" {
 		recording.URL = s.RecordingURL(run.session.ID)
 	}
