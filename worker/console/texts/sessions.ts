@@ -50,6 +50,7 @@ const recordingReasons: Record<NonNullable<Recording["reason"]>, string> = {
   disk_full: "the disk of the worker is full",
   encoder_failed: "the video could not be encoded; see the log of the worker",
   frames_failed: "the frames could not be stored; see the log of the worker",
+  har_failed: "the requests could not be stored; see the log of the worker",
   trace_failed: "the trace could not be stored; see the log of the worker",
   start_failed: "it could not start; see the log of the worker",
   interrupted: "the worker was killed",

@@ -213,9 +213,6 @@ func TestTrace_OfWebDriver(t *testing.T) {
 		t.Errorf("a missing element: %d", status)
 	}
 	d.do(t, "POST", d.element(t, "#buy")+"/click", map[string]any{})
-	testenv.Eventually(t, "the snapshot after the click", func() bool {
-		return len(site.lines("frame-snapshot", "Thank you")) > 0 || d.script(t, "return 1") == nil
-	})
 	site.end(t, r, s, "Click {element}")
 	r.check(t, s, []string{password, code}, "Navigate to "+site.URL+"/shop", "Find #name", "Type Ada", "Type ***", "Evaluate document.querySelector", "Take a screenshot",
 		"Find #missing", "Click #buy")
@@ -286,7 +283,11 @@ func TestTrace_ObservesEveryConnection(t *testing.T) {
 	f.expect(200, "DELETE", "/recording", "")
 	for name, conn := range connections {
 		evaluate(t, conn, sessions[name], "'after over the "+name+"'")
-		if found := site.lines(`"expression":"'over the `+name+`'"`, `"pageId":"page@`+target); len(found) != 1 {
+		page := `"pageId":"page@`
+		if strings.Contains(name, "page") { // a session from before the trace may have been of another page
+			page += target
+		}
+		if found := site.lines(`"expression":"'over the `+name+`'"`, page); len(found) != 1 {
 			t.Errorf("%s: %d actions", name, len(found))
 		}
 	}
