@@ -9161,7 +9161,7 @@ export interface operations {
                 };
                 content: {
                     /**
-                     * @example retry: 1000
+                     * @example : connected
                      *
                      *     id: 019a5f3e-f200-7abc-8def-0123456789ab
                      *     event: key.revoked

@@ -61,7 +61,7 @@ func (h Webhooks) receiveEvents(c echo.Context) error {
 // sendEvents sends events until ctx ends, the client is gone or too slow, or the program
 // shuts down. The client then connects again and continues.
 func sendEvents(ctx context.Context, w eventWriter, stream *webhook.Stream) error {
-	if err := w.send("retry: 1000\n\n"); err != nil {
+	if err := w.send(": connected\n\n"); err != nil {
 		return nil
 	}
 	for ctx.Err() == nil {

@@ -240,14 +240,14 @@ class Recording:
         self._session = session
 
     def start(self, record: list[str]) -> None:
-        """Records the parts (`video`, `events`, `frames`, `har`) from now on."""
+        """Records the parts (`video`, `events`, `frames`, `har`, `trace`) from now on."""
         self._session._svc.run(operations.start_recording(self._session._browser, record))
 
     def stop(self) -> None:
         self._session._svc.run(operations.stop_recording(self._session._browser))
 
     def save(self, path: Path, part: str = "", *, format: str | None = None) -> None:
-        """Saves the video, or the part `events`, `frames` or `har`. `format="mp4"` converts the video."""
+        """Saves the video, or the part `events`, `frames`, `har` or `trace`. `format="mp4"` converts the video."""
         session = self._session
         session._svc.run(operations.save_recording(session._root, session.id, path, part, format))
 

@@ -20,7 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("browser-svc")
     group.addoption("--svc-worker", help="URL of the worker, by default that of SVC_WORKER; SVC_API_KEY is its key")
     group.addoption("--svc-profile", help="id of the profile; without one, browsers have an ephemeral profile")
-    group.addoption("--svc-record", action="append", choices=["video", "events", "frames", "har"], help="record the browsers; can be repeated")
+    parts = ["video", "events", "frames", "har", "trace"]
+    group.addoption("--svc-record", action="append", choices=parts, help="record the browsers; can be repeated")
 
 
 @pytest.fixture(scope="session")
