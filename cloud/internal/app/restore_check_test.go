@@ -240,7 +240,7 @@ func TestRestoreCheck_PassesAfterDumpAndRestore(t *testing.T) {
 			t.Errorf("after the restore: %+v", each)
 		}
 	}
-	if status != 0 || len(found) != 11 {
+	if status != 0 || len(found) != 12 {
 		t.Errorf("after the restore: status %d, %d checks", status, len(found))
 	}
 	// The restored cloud continues: the session still has its slot.

@@ -50,7 +50,7 @@ func TestAuthorize_RequiresScopeOfAccessToken(t *testing.T) {
 		{"a service account, no scope of the operation", accountCaller(all, all...), "", closed},
 		{"a dashboard session", auth.Caller{UserID: userID, ActiveOrgID: home}, "", ""},
 	} {
-		for _, roles := range [][]string{nil, {"owner"}} {
+		for _, roles := range [][]string{nil, {"owner", "admin"}} {
 			ctx := auth.WithCaller(t.Context(), test.caller)
 			_, err := newAuthorizer(t, memberships{home: "owner"}).Authorize(ctx, oapi.Operation{Scope: test.scope, Roles: roles})
 			if test.want == "" && err != nil {
