@@ -29513,8 +29513,6 @@ type DeleteWebhookEndpointResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *externalRef0.Conflict
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *externalRef0.InternalError
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29548,11 +29546,6 @@ func (r DeleteWebhookEndpointResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteWebhookEndpointResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r DeleteWebhookEndpointResult) GetJSON409() *externalRef0.Conflict {
-	return r.JSON409
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29714,8 +29707,6 @@ type UpdateWebhookEndpointResult struct {
 	JSON403 *externalRef0.Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *externalRef0.NotFound
-	// JSON409 the response for an HTTP 409 `application/json` response
-	JSON409 *externalRef0.Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *externalRef0.PayloadTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -29753,11 +29744,6 @@ func (r UpdateWebhookEndpointResult) GetJSON403() *externalRef0.Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateWebhookEndpointResult) GetJSON404() *externalRef0.NotFound {
 	return r.JSON404
-}
-
-// GetJSON409 returns the response for an HTTP 409 `application/json` response
-func (r UpdateWebhookEndpointResult) GetJSON409() *externalRef0.Conflict {
-	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -42727,13 +42713,6 @@ func ParseDeleteWebhookEndpointResult(rsp *http.Response) (*DeleteWebhookEndpoin
 		}
 		response.JSON404 = &dest
 
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest externalRef0.Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
-
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest externalRef0.InternalError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -42909,13 +42888,6 @@ func ParseUpdateWebhookEndpointResult(rsp *http.Response) (*UpdateWebhookEndpoin
 			return nil, err
 		}
 		response.JSON404 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
-		var dest externalRef0.Conflict
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON409 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest externalRef0.PayloadTooLarge
@@ -61718,22 +61690,6 @@ func (response DeleteWebhookEndpoint404JSONResponse) VisitDeleteWebhookEndpointR
 	return err
 }
 
-type DeleteWebhookEndpoint409JSONResponse struct {
-	externalRef0.ConflictJSONResponse
-}
-
-func (response DeleteWebhookEndpoint409JSONResponse) VisitDeleteWebhookEndpointResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteWebhookEndpoint500JSONResponse struct {
 	externalRef0.InternalErrorJSONResponse
 }
@@ -62007,22 +61963,6 @@ func (response UpdateWebhookEndpoint404JSONResponse) VisitUpdateWebhookEndpointR
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(404)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type UpdateWebhookEndpoint409JSONResponse struct {
-	externalRef0.ConflictJSONResponse
-}
-
-func (response UpdateWebhookEndpoint409JSONResponse) VisitUpdateWebhookEndpointResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }

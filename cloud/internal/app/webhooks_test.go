@@ -114,6 +114,12 @@ func TestEvents_AreStreamed(t *testing.T) {
 	if _, kind, ok := short.next(); ok {
 		t.Errorf("got %s", kind)
 	}
+	busy := s.tenant()
+	owner := s.signIn(t, busy, "owner")
+	for range 20 {
+		openEvents(s, busy, owner, "", "", http.StatusOK)
+	}
+	openEvents(s, busy, owner, "", "", http.StatusTooManyRequests)
 	s.parts.webhooks.StopStreams()
 	if _, kind, ok := first.next(); ok {
 		t.Errorf("after the end of the program: %s", kind)

@@ -40,7 +40,7 @@ _LIMITS = ("idleTimeoutSeconds", "maxDurationSeconds", "connectTimeoutSeconds")
 _LONG_LIMIT, _MAX_LIMIT = 86_400, 604_800  # seconds
 _STATE_TIMEOUT = 20.0  # seconds until the worker has a free slot, or has completed a recording
 _MAX_HANDOVER_WAIT = 60  # seconds
-_RECORDING_PARTS = ("video", "events", "frames", "har")
+_RECORDING_PARTS = ("video", "events", "frames", "har", "trace")
 _RECORDING_TIME = 2  # seconds; the browser has drawn a frame by then
 
 
@@ -122,6 +122,7 @@ class WorkerFixture(Fixture):
             "getRecordingEvents": self._prepare_recording,
             "downloadRecordingFrames": self._prepare_recording,
             "getRecordingHar": self._prepare_recording,
+            "downloadRecordingTrace": self._prepare_recording,
             "openRecordingPlayer": self._prepare_recording,
             "createRecordingTicket": self._prepare_recording,
             "startRecording": self._prepare_recording_start,
@@ -519,7 +520,7 @@ class WorkerFixture(Fixture):
 
     def _record_session(self) -> str:
         """Creates an ended session with a complete recording and returns its id."""
-        settings = {"record": ["video", "events", "frames", "har"], "startUrls": ["about:blank"]}
+        settings = {"record": list(_RECORDING_PARTS), "startUrls": ["about:blank"]}
         body = {"profileId": self._seed["profileId"], "browser": settings}
         session_id = str(self._client.call("POST", "/sessions/profile", body)["id"])
         time.sleep(_RECORDING_TIME)
