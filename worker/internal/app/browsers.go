@@ -14,6 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/install"
 )
 
@@ -88,7 +89,7 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 			if err != nil {
 				return err
 			}
-			builds, err := browser.NewFinder(browser.FindOptions{
+			installed, err := builds.NewFinder(builds.FindOptions{
 				Path: config.ChromiumPath, Dirs: []string{dir}, Log: logger,
 			}).Find(ctx)
 			if err != nil {
@@ -96,13 +97,13 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(w, "INSTALLED\tENGINE\tHEADFUL\tDEVTOOLS\tEXTENSIONS\tPATH")
-			for _, b := range builds {
+			for _, b := range installed {
 				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", b.Version, b.Engine, yesNo(b.Headful), yesNo(b.DevTools), yesNo(b.Extensions), b.Path)
 			}
 			if err := w.Flush(); err != nil || config.organizationKey() == "" {
 				return err
 			}
-			if err := listCatalog(ctx, config, builds, out); err != nil {
+			if err := listCatalog(ctx, config, installed, out); err != nil {
 				_, _ = fmt.Fprintf(progress, "Failed to list the catalog: %v\n", err)
 			}
 			return nil
@@ -110,7 +111,7 @@ func listBrowsers(out, progress io.Writer) program.Command[Config] {
 	}
 }
 
-func listCatalog(ctx context.Context, config Config, builds []browser.Build, out io.Writer) error {
+func listCatalog(ctx context.Context, config Config, installed []builds.Build, out io.Writer) error {
 	catalog, err := config.catalog()
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func listCatalog(ctx context.Context, config Config, builds []browser.Build, out
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "\nIN THE CATALOG\tCHANNEL\tSIZE\tINSTALLED")
 	for _, r := range offered {
-		installed := slices.ContainsFunc(builds, func(b browser.Build) bool { return b.Version == r.Version })
+		installed := slices.ContainsFunc(installed, func(b builds.Build) bool { return b.Version == r.Version })
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, r.Channel, program.Bytes(r.SizeBytes), yesNo(installed))
 	}
 	return w.Flush()
@@ -167,7 +168,7 @@ type canary struct {
 
 // Try implements install.Canary.
 func (c canary) Try(ctx context.Context, executable, scratch string) (version string, err error) {
-	builds, err := browser.NewFinder(browser.FindOptions{Path: executable, Log: c.logger}).Find(ctx)
+	installed, err := builds.NewFinder(builds.FindOptions{Path: executable, Log: c.logger}).Find(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -176,9 +177,9 @@ func (c canary) Try(ctx context.Context, executable, scratch string) (version st
 		return "", err
 	}
 	defer func() { err = errors.Join(err, launcher.Close(), os.RemoveAll(scratch)) }()
-	running, err := launcher.Launch(ctx, browser.Spec{LaunchID: "canary", Build: builds[0], Headless: true})
+	running, err := launcher.Launch(ctx, browser.Spec{LaunchID: "canary", Build: installed[0], Headless: true})
 	if err != nil {
 		return "", err
 	}
-	return builds[0].Version, running.Kill(ctx)
+	return installed[0].Version, running.Kill(ctx)
 }

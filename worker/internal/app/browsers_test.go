@@ -14,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/install"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
@@ -29,10 +30,10 @@ func browsers(environ map[string]string, words ...string) (status int, out, errs
 	return status, stdout.String(), stderr.String()
 }
 
-func systemChromium(t *testing.T) browser.Build {
+func systemChromium(t *testing.T) builds.Build {
 	t.Helper()
-	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
-	i := slices.IndexFunc(found, func(b browser.Build) bool { return b.Headful })
+	found, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
+	i := slices.IndexFunc(found, func(b builds.Build) bool { return b.Headful })
 	if err != nil || i < 0 {
 		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
 	}
@@ -41,7 +42,7 @@ func systemChromium(t *testing.T) browser.Build {
 
 // zipped returns the installed Chromium as an archive, without files that it does not
 // need.
-func zipped(t *testing.T, build browser.Build) []byte {
+func zipped(t *testing.T, build builds.Build) []byte {
 	t.Helper()
 	dir := filepath.Dir(build.Path)
 	var out bytes.Buffer
@@ -120,8 +121,8 @@ func TestBrowsersCommand_InstallsListsAndRemovesRealChromium(t *testing.T) {
 		}
 	}
 
-	found, err := browser.NewFinder(browser.FindOptions{Dirs: []string{filepath.Dir(place)}}).Find(t.Context())
-	i := slices.IndexFunc(found, func(b browser.Build) bool { return strings.HasPrefix(b.Path, place+"/") })
+	found, err := builds.NewFinder(builds.FindOptions{Dirs: []string{filepath.Dir(place)}}).Find(t.Context())
+	i := slices.IndexFunc(found, func(b builds.Build) bool { return strings.HasPrefix(b.Path, place+"/") })
 	if err != nil || i < 0 {
 		t.Fatalf("the finder returned %+v (%v)", found, err)
 	}

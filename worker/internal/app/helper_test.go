@@ -18,7 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/testing/cloudtest"
 )
 
@@ -205,7 +205,7 @@ func (r *testWorker) assertNoSecretLogged(t *testing.T) {
 
 func installed(t *testing.T) int {
 	t.Helper()
-	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	found, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/browser-svc/svc/shared/metrics"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 	"github.com/browser-svc/svc/worker/internal/session/warm"
 )
@@ -107,7 +107,7 @@ func number(is bool) float64 {
 
 // warmBrowsers returns the numbers of warm browsers by engine.
 func warmBrowsers(ready []warm.KindCount[launch.WarmKind]) map[string]int {
-	counts := map[string]int{string(browser.Chromium): 0, string(browser.HeadlessShell): 0}
+	counts := map[string]int{string(builds.Chromium): 0, string(builds.HeadlessShell): 0}
 	for _, held := range ready {
 		counts[string(held.Kind.Build.Engine)] += held.Count
 	}

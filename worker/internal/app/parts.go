@@ -30,6 +30,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/browser/extension"
 	"github.com/browser-svc/svc/worker/internal/browser/proxy"
@@ -56,7 +57,7 @@ type worker struct {
 	address  access.Address
 	policy   *proxy.EgressPolicy
 	roots    *x509.CertPool // for calls of the worker; nil for those of the system
-	builds   *browser.Finder
+	builds   *builds.Finder
 	presets  *bundle.Set
 	profiles *profiledata.Local
 	remote   *remoteProfiles // nil without OBJECT_STORE_URL
@@ -194,7 +195,7 @@ func (w *worker) openReporting(ctx context.Context) (err error) {
 }
 
 func (w *worker) openBuilds() {
-	w.builds = browser.NewFinder(browser.FindOptions{Path: w.config.ChromiumPath, Dirs: []string{w.config.browsersDir(w.dir)}, Log: w.logger})
+	w.builds = builds.NewFinder(builds.FindOptions{Path: w.config.ChromiumPath, Dirs: []string{w.config.browsersDir(w.dir)}, Log: w.logger})
 }
 
 // openLaunches creates the launch service and its warm pool.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/pagecache"
 )
 
@@ -26,12 +27,12 @@ func (w *worker) checkFonts(ctx context.Context) {
 // loadPrograms loads the newest program of each engine into the page cache, so that browsers
 // start faster and with less processor time.
 func (w *worker) loadPrograms(ctx context.Context) {
-	builds, err := w.builds.Find(ctx)
+	installed, err := w.builds.Find(ctx)
 	if err != nil {
 		return // launches report it
 	}
-	for _, engine := range []browser.Engine{browser.Chromium, browser.HeadlessShell} {
-		build, ok := browser.Choose(builds, 0, browser.Needs{Engine: engine})
+	for _, engine := range []builds.Engine{builds.Chromium, builds.HeadlessShell} {
+		build, ok := builds.Choose(installed, 0, builds.Needs{Engine: engine})
 		if !ok {
 			continue
 		}

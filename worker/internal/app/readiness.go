@@ -8,7 +8,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 )
@@ -59,10 +59,10 @@ func (c Config) isolationReasons(report sandbox.Report) []httpd.Reason {
 // for its version counts as usable: launches wait for it, too.
 func (w *worker) browserReasons(ctx context.Context) []httpd.Reason {
 	reason := httpd.Reason{Check: "browser", Code: "no_browser"}
-	switch builds, err := w.builds.Find(ctx); {
-	case errors.Is(err, browser.ErrUnusablePath):
+	switch installed, err := w.builds.Find(ctx); {
+	case errors.Is(err, builds.ErrUnusablePath):
 		reason.Message = fault.From(err).Message
-	case err == nil && len(builds) == 0:
+	case err == nil && len(installed) == 0:
 		reason.Message = "No Chromium is installed. Install the package chromium, set CHROMIUM_PATH, or add a build with svc-worker browsers install."
 	default:
 		return nil

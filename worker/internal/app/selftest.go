@@ -14,7 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/metrics"
 	"github.com/browser-svc/svc/shared/program"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/selftest"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -43,7 +43,7 @@ func selftestCommand(out io.Writer) program.Command[Config] {
 				Open: func(ctx context.Context, e selftest.Environment) (*selftest.Worker, error) {
 					return config.OpenForSelftest(ctx, e, logger)
 				},
-				Version: version, Engine: browser.Engine(engine), CleanupTimeout: time.Minute,
+				Version: version, Engine: builds.Engine(engine), CleanupTimeout: time.Minute,
 			})
 			if err != nil {
 				return err

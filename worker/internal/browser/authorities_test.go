@@ -14,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -90,7 +91,7 @@ func TestCACertificates_OfWorkerInWarmBrowser(t *testing.T) {
 	r := newFixtureWith(t, func(o *browser.Options) {
 		o.CACertificates, o.Isolation = many, &sandbox.Options{Disk: 1 << 30, Processes: 2000}
 	})
-	for _, build := range []browser.Build{r.build, headlessShell(t)} {
+	for _, build := range []builds.Build{r.build, headlessShell(t)} {
 		spec := r.spec("warm-" + string(build.Engine))
 		spec.Build, spec.Warm = build, true
 		b := r.launch(t, spec)

@@ -14,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -29,8 +30,8 @@ func BenchmarkLaunch(b *testing.B) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(b.Context())
-	if err != nil || len(builds) == 0 {
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(b.Context())
+	if err != nil || len(installed) == 0 {
 		b.Fatalf("no Chromium: %v", err)
 	}
 	l, err := browser.NewLauncher(browser.Options{Dir: filepath.Join(dir, "launches")})
@@ -52,19 +53,19 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 	for name, once := range map[string]func(b *testing.B, n int) time.Duration{
 		"direct": func(b *testing.B, n int) time.Duration {
-			return timeDirectLaunch(b, builds[0].Path, fmt.Sprintf("%s/direct%d", dir, n))
+			return timeDirectLaunch(b, installed[0].Path, fmt.Sprintf("%s/direct%d", dir, n))
 		},
 		"headless": func(b *testing.B, n int) time.Duration {
-			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: builds[0], Headless: true})
+			return launch(b, browser.Spec{LaunchID: fmt.Sprint("h", n), Build: installed[0], Headless: true})
 		},
 		"headless-emulated": func(b *testing.B, n int) time.Duration {
-			return launch(b, browser.Spec{LaunchID: fmt.Sprint("e", n), Build: builds[0], Headless: true, Emulation: settings.Emulation{Viewport: &settings.Size{Width: 800, Height: 600}}})
+			return launch(b, browser.Spec{LaunchID: fmt.Sprint("e", n), Build: installed[0], Headless: true, Emulation: settings.Emulation{Viewport: &settings.Size{Width: 800, Height: 600}}})
 		},
 		"headful": func(b *testing.B, n int) time.Duration {
-			return launch(b, browser.Spec{LaunchID: fmt.Sprint("w", n), Build: builds[0]})
+			return launch(b, browser.Spec{LaunchID: fmt.Sprint("w", n), Build: installed[0]})
 		},
 		"crash": func(b *testing.B, n int) time.Duration {
-			br, err := l.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprint("c", n), Build: builds[0], Headless: true})
+			br, err := l.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprint("c", n), Build: installed[0], Headless: true})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -132,8 +133,8 @@ func timeDirectLaunch(b *testing.B, path, dir string) time.Duration {
 // and without isolation and reports the medians of the worker's share, until the
 // program runs, and of the total.
 func BenchmarkIsolatedLaunch(b *testing.B) {
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(b.Context())
-	if err != nil || len(builds) == 0 {
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(b.Context())
+	if err != nil || len(installed) == 0 {
 		b.Fatalf("no Chromium: %v", err)
 	}
 	type kind struct {
@@ -155,7 +156,7 @@ func BenchmarkIsolatedLaunch(b *testing.B) {
 	}
 	for n := 0; b.Loop(); n++ {
 		for _, k := range kinds {
-			br, err := k.launcher.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprintf("l%d-%t", n, k.headless), Build: builds[0], Headless: k.headless})
+			br, err := k.launcher.Launch(b.Context(), browser.Spec{LaunchID: fmt.Sprintf("l%d-%t", n, k.headless), Build: installed[0], Headless: k.headless})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/netrules"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
@@ -59,7 +60,7 @@ func (e Exit) String() string {
 // Browser is a browser that runs or has ended.
 type Browser struct {
 	LaunchID      string
-	Build         Build
+	Build         builds.Build
 	Headless      bool
 	Sandboxed     bool
 	StartedAt     time.Time
@@ -139,7 +140,7 @@ func (b *Browser) interception() intercept.Options {
 		b.dirs.files = b.l.opts.Files.SharedDir(b.LaunchID)
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
 	}
-	if b.spec.Build.Engine == HeadlessShell {
+	if b.spec.Build.Engine == builds.HeadlessShell {
 		options.End = func() { b.proc.kill() } // its pages do not notice the end anyway
 	}
 	return options

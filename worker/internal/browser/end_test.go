@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -103,7 +104,7 @@ func TestCrash_DetectedAndCleanedUp(t *testing.T) {
 func TestExit_AfterClientClose(t *testing.T) {
 	r := newFixture(t)
 	complete, shell := r.build, headlessShell(t)
-	for i, build := range append(slices.Repeat([]browser.Build{shell}, testenv.Depth(5, 200)), complete) {
+	for i, build := range append(slices.Repeat([]builds.Build{shell}, testenv.Depth(5, 200)), complete) {
 		spec := r.spec(fmt.Sprintf("closed-%d", i))
 		spec.Build = build
 		b := r.launch(t, spec)

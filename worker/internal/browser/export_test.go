@@ -1,14 +1,13 @@
 package browser
 
-import "time"
+import (
+	"time"
+)
 
 // SetSerialClose makes browsers close one at a time, each within a time limit.
 func SetSerialClose(l *Launcher, within time.Duration) {
 	l.closeSlots, l.closeTimeout = make(chan struct{}, 1), within
 }
-
-// SetNewBuildWait sets how long Find waits for new executables.
-func SetNewBuildWait(f *Finder, limit time.Duration) { f.newBuildWait = limit }
 
 // SetTargetQueue sets how many events of targets a warm browser queues.
 func SetTargetQueue(b *Browser, size int) { b.emul.queue = size }

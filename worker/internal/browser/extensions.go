@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -51,7 +52,7 @@ func extensionFlags(s *Spec, layout paths) []string {
 // those of the launch. Chromium loads none of them if all others are blocked, so if there are
 // any, others are only denied what reaches beyond pages.
 func extensionPolicy(s *Spec) []byte {
-	if s.Build.Engine == HeadlessShell {
+	if s.Build.Engine == builds.HeadlessShell {
 		return nil
 	}
 	const programs = "nativeMessaging" // that are outside of the browser

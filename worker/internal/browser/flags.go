@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // baseFlags are given to every browser.
@@ -63,7 +64,7 @@ const gpuThread = "--in-process-gpu"
 // gpuIsThread reports whether the GPU process is a thread. A crash of it ends the session then,
 // so sessions with a window or with persistent data have a process.
 func (s *Spec) gpuIsThread() bool {
-	return s.Build.Engine == HeadlessShell || s.Headless && s.Data == nil
+	return s.Build.Engine == builds.HeadlessShell || s.Headless && s.Data == nil
 }
 
 const blockedURL = "http://127.0.0.1:9/"
@@ -217,7 +218,7 @@ func buildEnv(s *Spec, layout paths, disp *display) []string {
 // vulkanDriver returns the variable that the thread of the GPU sets while other threads read the
 // environment. With glibc before 2.41 this moves the environment, which crashes a reader, unless
 // the variable exists.
-func vulkanDriver(b Build) string {
+func vulkanDriver(b builds.Build) string {
 	return "VK_ICD_FILENAMES=" + filepath.Join(filepath.Dir(b.Path), "vk_swiftshader_icd.json")
 }
 

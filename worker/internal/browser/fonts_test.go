@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // lettersAsBoxes draws texts and returns the names of those that look like U+0378, which is
@@ -23,7 +24,7 @@ const lettersAsBoxes = `(texts => {
 
 func TestMissingScripts_BrowserShowsLetters(t *testing.T) {
 	r := newFixture(t)
-	for _, build := range []browser.Build{r.build, headlessShell(t)} {
+	for _, build := range []builds.Build{r.build, headlessShell(t)} {
 		r.build = build
 		c := dial(t, r.launch(t, r.spec("letters-"+string(build.Engine))))
 		page := c.open(t, "about:blank")

@@ -16,69 +16,70 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/proxy"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
-func systemBuild(t *testing.T) browser.Build {
+func systemBuild(t *testing.T) builds.Build {
 	t.Helper()
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Headful })
+	i := slices.IndexFunc(installed, func(b builds.Build) bool { return b.Headful })
 	if i < 0 {
 		t.Fatal("no Chromium is installed; these tests need one")
 	}
-	return builds[i]
+	return installed[i]
 }
 
 // majorBuilds returns one build of each installed major version and engine: the system's
 // and those of scripts/browsers.
-func majorBuilds(t *testing.T) []browser.Build {
+func majorBuilds(t *testing.T) []builds.Build {
 	t.Helper()
 	store, err := filepath.Abs("../../../.svc/browsers")
 	if err != nil {
 		t.Fatal(err)
 	}
-	builds, err := browser.NewFinder(browser.FindOptions{Dirs: []string{store}, Log: testLog(t)}).Find(t.Context())
+	installed, err := builds.NewFinder(builds.FindOptions{Dirs: []string{store}, Log: testLog(t)}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	builds = slices.CompactFunc(builds, func(a, b browser.Build) bool { return a.Major == b.Major && a.Engine == b.Engine })
+	installed = slices.CompactFunc(installed, func(a, b builds.Build) bool { return a.Major == b.Major && a.Engine == b.Engine })
 	versions, shells := map[int]bool{}, 0
-	for _, b := range builds {
+	for _, b := range installed {
 		versions[b.Major] = true
-		if b.Engine == browser.HeadlessShell && b.Major == systemBuild(t).Major {
+		if b.Engine == builds.HeadlessShell && b.Major == systemBuild(t).Major {
 			shells++
 		}
 	}
 	if len(versions) < 3 || shells == 0 {
 		t.Fatalf("%d major versions, %d headless shells of the system's version are installed, want three and one: scripts/browsers, scripts/need headless-shell", len(versions), shells)
 	}
-	return builds
+	return installed
 }
 
 // headlessShell returns the headless shell of the system.
-func headlessShell(t *testing.T) browser.Build {
+func headlessShell(t *testing.T) builds.Build {
 	t.Helper()
-	builds, err := browser.NewFinder(browser.FindOptions{Log: testLog(t)}).Find(t.Context())
+	installed, err := builds.NewFinder(builds.FindOptions{Log: testLog(t)}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(builds, func(b browser.Build) bool { return b.Engine == browser.HeadlessShell })
+	i := slices.IndexFunc(installed, func(b builds.Build) bool { return b.Engine == builds.HeadlessShell })
 	if i < 0 {
 		t.Fatal("no headless shell is installed: scripts/need headless-shell")
 	}
-	return builds[i]
+	return installed[i]
 }
 
 // fixture is a launcher with its directory and a build.
 type fixture struct {
 	*browser.Launcher
 	dir      string
-	build    browser.Build
+	build    builds.Build
 	isolated bool // browsers have a separate network
 }
 

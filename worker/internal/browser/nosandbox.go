@@ -6,12 +6,13 @@ import (
 	"errors"
 
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
 // runsWithoutSandbox reports whether browsers of a build run without Chromium's
 // sandbox.
-func (l *Launcher) runsWithoutSandbox(build Build) bool {
+func (l *Launcher) runsWithoutSandbox(build builds.Build) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.noSandbox[build.Path]
@@ -21,7 +22,7 @@ func (l *Launcher) runsWithoutSandbox(build Build) bool {
 // sandbox, and if so makes the build run without one. The output of a launch is
 // no proof, because switches and pages of the caller influence it. The canary
 // has neither.
-func (l *Launcher) confirmNoSandbox(ctx context.Context, build Build) bool {
+func (l *Launcher) confirmNoSandbox(ctx context.Context, build builds.Build) bool {
 	canary, err := l.launch(ctx, Spec{LaunchID: "canary-" + rand.Text(), Build: build, Headless: true, Options: settings.Options{StartURLs: []string{}}}, false)
 	if err == nil {
 		_ = canary.Kill(ctx)

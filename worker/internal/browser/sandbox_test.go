@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 func TestSandbox_Enabled(t *testing.T) {
@@ -102,7 +102,7 @@ func TestEnvironment_Minimal(t *testing.T) {
 func TestSandbox_FewProcesses(t *testing.T) {
 	r := newFixture(t)
 	for name, tc := range map[string]struct {
-		build    browser.Build
+		build    builds.Build
 		headless bool
 	}{
 		"chromium": {r.build, true}, "headless-shell": {headlessShell(t), true}, "window": {r.build, false},

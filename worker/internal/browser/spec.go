@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/switches"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
 
@@ -28,7 +29,7 @@ var defaultScreen = settings.Size{Width: 1920, Height: 1080}
 // meanings of the settings follow Playwright.
 type Spec struct {
 	LaunchID string // names the launch's directory: letters, digits, - and _
-	Build    Build
+	Build    builds.Build
 	Headless bool
 	Warm     bool // started in advance with build, display kind and locale only; see Configure
 
@@ -107,7 +108,7 @@ func (s *Spec) validate() error {
 	check(inRange(s.Screen), "screen is out of range")
 	check(s.DeviceScaleFactor >= 0 && s.DeviceScaleFactor <= 8, "device scale factor %v is out of range", s.DeviceScaleFactor)
 	check(!strings.ContainsAny(s.UserAgent, "\x00\r\n"), "user agent contains a line break or NUL")
-	check(s.ColorScheme != "dark" || s.Build.Engine != HeadlessShell, "build %s does not support the dark color scheme", s.Build.Version)
+	check(s.ColorScheme != "dark" || s.Build.Engine != builds.HeadlessShell, "build %s does not support the dark color scheme", s.Build.Version)
 	check(len(s.Extensions) == 0 || s.Build.Extensions, "build %s cannot load extensions", s.Build.Version)
 	for _, p := range s.Permissions {
 		check(permissions[p] != "", "permission %q is unknown", p)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // TestLaunch_StartsEveryTime starts many headless browsers, four at a time: a switch that saves
@@ -15,7 +15,7 @@ import (
 func TestLaunch_StartsEveryTime(t *testing.T) {
 	r := newIsolatedFixture(t)
 	server, moved := startEgress(t)
-	for build, perClient := range map[browser.Build]int{r.build: testenv.Depth(2, 100), headlessShell(t): testenv.Depth(4, 300)} {
+	for build, perClient := range map[builds.Build]int{r.build: testenv.Depth(2, 100), headlessShell(t): testenv.Depth(4, 300)} {
 		var clients sync.WaitGroup
 		for client := range 4 {
 			clients.Go(func() {

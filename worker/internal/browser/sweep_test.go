@@ -18,6 +18,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -46,7 +47,7 @@ func actAsWorker(dir string) {
 			os.Exit(1)
 		}
 	}
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(context.Background())
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(context.Background())
 	fail(err)
 	options := browser.Options{Dir: dir, Xvnc: os.Getenv(helperXvnc)}
 	if os.Getenv(helperIsolated) != "" {
@@ -56,7 +57,7 @@ func actAsWorker(dir string) {
 	fail(err)
 	for _, headless := range []bool{true, false} {
 		_, err := l.Launch(context.Background(), browser.Spec{
-			LaunchID: fmt.Sprintf("crash-%t", headless), Build: builds[0], Headless: headless,
+			LaunchID: fmt.Sprintf("crash-%t", headless), Build: installed[0], Headless: headless,
 		})
 		fail(err)
 	}

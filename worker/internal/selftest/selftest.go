@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -27,8 +28,8 @@ type Options struct {
 	// Open starts the parts of a worker that launch browsers.
 	Open func(ctx context.Context, e Environment) (*Worker, error)
 
-	Version int            // major version of the browsers; 0 is the newest
-	Engine  browser.Engine // "" is every installed engine
+	Version int           // major version of the browsers; 0 is the newest
+	Engine  builds.Engine // "" is every installed engine
 
 	// CleanupTimeout is the time within which resources must be released. The kernel
 	// frees a browser's memory slowly on a busy machine.
@@ -108,13 +109,13 @@ func (r *run) launchAll(ctx context.Context) error {
 	if missing, err := browser.MissingScripts(ctx); err == nil {
 		r.report.MissingScripts = &missing
 	}
-	builds, err := r.worker.Builds.Find(ctx)
+	installed, err := r.worker.Builds.Find(ctx)
 	if err != nil {
 		return err
 	}
 	_, noDisplay := exec.LookPath("Xvnc")
-	for _, engine := range []browser.Engine{browser.Chromium, browser.HeadlessShell} {
-		build, found := browser.Choose(builds, r.Version, browser.Needs{Engine: engine})
+	for _, engine := range []builds.Engine{builds.Chromium, builds.HeadlessShell} {
+		build, found := builds.Choose(installed, r.Version, builds.Needs{Engine: engine})
 		if !found || r.Engine != "" && r.Engine != engine {
 			continue
 		}
@@ -134,7 +135,7 @@ func (r *run) launchAll(ctx context.Context) error {
 }
 
 // check launches, drives and ends one browser.
-func (r *run) check(ctx context.Context, build browser.Build, headless bool) {
+func (r *run) check(ctx context.Context, build builds.Build, headless bool) {
 	l := Launch{Browser: build.Version, Engine: string(build.Engine), Headless: headless}
 	ctx, cancel := context.WithTimeout(ctx, 2*launchTimeout)
 	defer cancel()
@@ -146,7 +147,7 @@ func (r *run) check(ctx context.Context, build browser.Build, headless bool) {
 	r.report.check(l.String()+" is launched, driven and ended", problems...)
 }
 
-func (r *run) launch(ctx context.Context, build browser.Build, l *Launch) error {
+func (r *run) launch(ctx context.Context, build builds.Build, l *Launch) error {
 	began := time.Now()
 	launched, err := r.worker.Launches.Launch(ctx, launch.Request{
 		Spec: r.license.spec(build.Major), Engine: build.Engine, Headless: l.Headless, Timeout: launchTimeout,

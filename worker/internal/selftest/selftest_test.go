@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/app"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/selftest"
 )
 
@@ -76,7 +76,7 @@ const leakedLock = "/tmp/.X60987-lock"
 
 func TestRun_FindsLeaks(t *testing.T) {
 	config := app.Config{Port: 3000, CloudURL: "http://localhost:8080", DataDir: t.TempDir()}
-	report, err := selftest.Run(t.Context(), selftest.Options{Engine: browser.HeadlessShell, CleanupTimeout: time.Second,
+	report, err := selftest.Run(t.Context(), selftest.Options{Engine: builds.HeadlessShell, CleanupTimeout: time.Second,
 		Open: func(ctx context.Context, e selftest.Environment) (*selftest.Worker, error) {
 			w, err := config.OpenForSelftest(ctx, e, slog.New(slog.DiscardHandler))
 			if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/cloud"
 	"github.com/browser-svc/svc/worker/internal/cloud/report"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -48,7 +49,7 @@ type fixture struct {
 	sessions *session.Store
 	tickets  *ticket.Tickets
 	cloud    *cloudtest.Cloud
-	build    browser.Build
+	build    builds.Build
 	profile  uuid.UUID
 	address  string // host:port
 	dir      string
@@ -86,7 +87,7 @@ func newFixture(t testing.TB) *fixture {
 	w.cloud.AddKey(callersKey)
 	w.dir = testenv.PublicTempDir(t)
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	found, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
 	}
@@ -146,9 +147,9 @@ func run(t testing.TB, work func(ctx context.Context)) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-type fakeBuilds []browser.Build
+type fakeBuilds []builds.Build
 
-func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+func (b fakeBuilds) Find(context.Context) ([]builds.Build, error) { return b, nil }
 
 // parse reads the parts of a launch that these tests set.
 func parse(body []byte) (launch.Request, error) {

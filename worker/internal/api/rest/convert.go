@@ -9,6 +9,7 @@ import (
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -30,7 +31,7 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (request launch.Request,
 		ProfileID:   body.ProfileId,
 		Name:        valueOr(options.Name, ""),
 		Headless:    valueOr(options.Headless, true),
-		Engine:      browser.Engine(valueOr(options.Engine, "")),
+		Engine:      builds.Engine(valueOr(options.Engine, "")),
 		Extensions:  valueOr(options.Extensions, nil),
 		Timeout:     time.Duration(valueOr(options.TimeoutMs, int32(browser.DefaultTimeout.Milliseconds()))) * time.Millisecond,
 		KeepAlive:   valueOr(options.KeepAlive, false),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/browser-svc/svc/gen/workerapi"
 	"github.com/browser-svc/svc/shared/httpd"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/host/fleet"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -59,8 +59,8 @@ func (s *Server) GetFleetStatus(ctx context.Context, _ workerapi.GetFleetStatusR
 // FleetStatus returns the full state of this machine.
 func (s *Server) FleetStatus(ctx context.Context) (workerapi.FleetStatus, error) {
 	waiting, rejected := s.Identity.Reports()
-	builds, err := s.Builds.Find(ctx)
-	if err != nil && !errors.Is(err, browser.ErrUnusablePath) { // its reason is in capacity
+	installed, err := s.Builds.Find(ctx)
+	if err != nil && !errors.Is(err, builds.ErrUnusablePath) { // its reason is in capacity
 		return workerapi.FleetStatus{}, err
 	}
 	facts, sample, live := s.Host.Facts(), s.Host.Last(), s.liveStatus(ctx)
@@ -79,7 +79,7 @@ func (s *Server) FleetStatus(ctx context.Context) (workerapi.FleetStatus, error)
 			MemoryLimitBytes: sample.MemoryLimitBytes, Load1: sample.Load1, DiskFreeBytes: sample.DiskFreeBytes,
 		},
 		Isolation: isolationToAPI(s.Isolation()), WarmPool: s.WarmPool().toAPI(),
-		Browsers: buildsToAPI(builds), Sessions: []workerapi.FleetSession{},
+		Browsers: buildsToAPI(installed), Sessions: []workerapi.FleetSession{},
 		License: workerapi.FleetLicense{
 			HasKey: s.Identity.HasKey, State: workerapi.LicenseState(s.Identity.License()), LastAnswerAt: nonZero(s.Identity.LastAnswerAt()), CloudContract: s.Identity.CloudContract().toAPI(),
 			ReportsWaiting: int32(waiting), ReportsRejected: int32(rejected),

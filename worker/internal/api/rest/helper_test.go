@@ -23,7 +23,7 @@ import (
 	"github.com/browser-svc/svc/worker/internal/api/rest"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/browser/extension"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
@@ -143,9 +143,9 @@ func (extensions) Get(string) (extension.Extension, error) { return storedExtens
 func (extensions) List() []extension.Extension             { return []extension.Extension{storedExtension} }
 func (extensions) Delete(string) error                     { return nil }
 
-type builds []browser.Build
+type fixedBuilds []builds.Build
 
-func (b builds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+func (b fixedBuilds) Find(context.Context) ([]builds.Build, error) { return b, nil }
 
 type testServer struct {
 	*launches
@@ -216,7 +216,7 @@ func newTestServer(t *testing.T, public string) *testServer {
 				Cold: map[string]int64{"persist": 2, "args": 1}, Died: 3, Stale: 4,
 			}
 		},
-		Builds: builds{{Major: 156, Version: "156.0.1.2", Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1", Engine: browser.HeadlessShell}, {Major: 91, Version: "91.0.0.0", Engine: browser.HeadlessShell}},
+		Builds: fixedBuilds{{Major: 156, Version: "156.0.1.2", Engine: builds.Chromium, Headful: true, DevTools: true, Extensions: true}, {Major: 156, Version: "156.0.1.1", Engine: builds.HeadlessShell}, {Major: 91, Version: "91.0.0.0", Engine: builds.HeadlessShell}},
 	}
 	e := httpd.New(httpd.Options{Document: document})
 	e.Use(guard.Middleware())

@@ -14,7 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/contracttest"
 	"github.com/browser-svc/svc/worker/internal/auth/ticket"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/extension"
 )
 
@@ -82,7 +82,7 @@ type failingDependency struct{}
 
 var errInternal = errors.New("disk failure")
 
-func (failingDependency) Find(context.Context) ([]browser.Build, error) { return nil, errInternal }
+func (failingDependency) Find(context.Context) ([]builds.Build, error) { return nil, errInternal }
 
 func (failingDependency) LaunchToken(string) (string, time.Time, error) {
 	return "", time.Time{}, errInternal

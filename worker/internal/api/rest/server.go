@@ -11,7 +11,7 @@ import (
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/shared/page"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -41,7 +41,7 @@ type Sessions interface {
 
 // Builds lists the installed browser builds.
 type Builds interface {
-	Find(ctx context.Context) ([]browser.Build, error)
+	Find(ctx context.Context) ([]builds.Build, error)
 }
 
 // Readiness reports whether the worker would accept a launch. Draining is the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -54,7 +55,7 @@ func (s *Service) create(c echo.Context) (map[string]any, error) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	program := ""
-	request.CheckBuild = func(build browser.Build) (err error) {
+	request.CheckBuild = func(build builds.Build) (err error) {
 		program, err = s.FindDriver(ctx, build)
 		return err
 	}

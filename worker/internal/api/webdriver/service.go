@@ -21,7 +21,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/httpd"
 	"github.com/browser-svc/svc/worker/internal/auth/access"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -48,7 +48,7 @@ type Options struct {
 	IsWorkerKey func(secret string) bool
 	// FindDriver returns the path of chromedriver for a build, or why WebDriver cannot
 	// be used with it.
-	FindDriver func(ctx context.Context, build browser.Build) (path string, err error)
+	FindDriver func(ctx context.Context, build builds.Build) (path string, err error)
 	// Reasons returns why the worker would refuse a launch.
 	Reasons func(ctx context.Context) []httpd.Reason
 	// Fleet returns the state of the worker.

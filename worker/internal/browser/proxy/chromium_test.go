@@ -15,6 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/ws"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 const page = `<title>waiting</title><script>
@@ -62,11 +63,11 @@ func launch(t testing.TB, id, through string) *browser.Browser {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
-	if err != nil || len(builds) == 0 {
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
+	if err != nil || len(installed) == 0 {
 		t.Fatalf("no Chromium is installed (%v); this test needs one", err)
 	}
-	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: builds[0], Headless: true, ProxyServer: through, Options: settings.Options{IgnoreHTTPSErrors: new(true)}})
+	b, err := l.Launch(t.Context(), browser.Spec{LaunchID: id, Build: installed[0], Headless: true, ProxyServer: through, Options: settings.Options{IgnoreHTTPSErrors: new(true)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // shop is a page that uses every kind of storage. Its functions return text.
@@ -81,7 +82,7 @@ func startShop(t *testing.T) string {
 
 // visit launches a browser of the profile, runs a script in the shop's page, and ends
 // the browser as the worker does.
-func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build browser.Build, address, script string) string {
+func visit(t *testing.T, r *fixture, launcher *browser.Launcher, build builds.Build, address, script string) string {
 	t.Helper()
 	c := r.claim(t)
 	defer c.Release()
@@ -138,7 +139,7 @@ func evaluate(t *testing.T, b *browser.Browser, script string) (text string) {
 }
 
 func TestChromium_DataSurvivesSaveAndRestore(t *testing.T) {
-	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	found, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; this test needs one (%v)", err)
 	}

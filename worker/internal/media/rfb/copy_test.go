@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
 	"github.com/browser-svc/svc/worker/internal/testing/browsertest"
 )
@@ -43,7 +44,7 @@ const focusAll = field => { getSelection().removeAllRanges(); field.focus(); fie
 
 // newCopyFixture is newFixture with copyPage and a build. The page has a frame of another
 // site, in which text is selected.
-func newCopyFixture(t *testing.T, engine browser.Engine) *fixture {
+func newCopyFixture(t *testing.T, engine builds.Engine) *fixture {
 	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -74,7 +75,7 @@ func (c *testClient) copied(t *testing.T) string {
 }
 
 func TestScreencast_CopiesToClient(t *testing.T) {
-	for name, engine := range map[string]browser.Engine{"chromium": browser.Chromium, "headless shell": browser.HeadlessShell} {
+	for name, engine := range map[string]builds.Engine{"chromium": builds.Chromium, "headless shell": builds.HeadlessShell} {
 		t.Run(name, func(t *testing.T) {
 			s := newCopyFixture(t, engine)
 			c, other, watcher := screencast(t, s, rfb.Control), screencast(t, s, rfb.Control), screencast(t, s, rfb.Watch)
@@ -130,7 +131,7 @@ func TestScreencast_CopiesToClient(t *testing.T) {
 
 // TestScreencast_CopiesFromFrames copies text of a frame with its own process.
 func TestScreencast_CopiesFromFrames(t *testing.T) {
-	for name, engine := range map[string]browser.Engine{"chromium": browser.Chromium, "headless shell": browser.HeadlessShell} {
+	for name, engine := range map[string]builds.Engine{"chromium": builds.Chromium, "headless shell": builds.HeadlessShell} {
 		t.Run(name, func(t *testing.T) {
 			s := newCopyFixture(t, engine)
 			c := screencast(t, s, rfb.Control)
@@ -155,7 +156,7 @@ func TestScreencast_CopiesFromFrames(t *testing.T) {
 
 // TestScreencast_CopiesAllCharacters uses the extended clipboard.
 func TestScreencast_CopiesAllCharacters(t *testing.T) {
-	s := newCopyFixture(t, browser.Chromium)
+	s := newCopyFixture(t, builds.Chromium)
 	c := screencast(t, s, rfb.Control)
 	c.watch(t, 7, -223, clipboardEncoding)
 	if got, want := c.copied(t), "\x03\x00\x00\x01\x00\x00\x00\x00"; got != want {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
 )
@@ -27,7 +27,7 @@ const endWaitTimeout = 5 * time.Second
 
 // authorize gets a slot from the cloud, with the configuration of the profile. A launch that
 // waits repeats the request. After an error the slot is released.
-func (s *Service) authorize(ctx context.Context, a *attempt, build browser.Build) (grant Grant, err error) {
+func (s *Service) authorize(ctx context.Context, a *attempt, build builds.Build) (grant Grant, err error) {
 	s.active.Go(func() { a.host() }) // while the launch asks the cloud
 	if a.usesWorkerKey() {           // check first: a wrong password must not use a slot
 		if err := s.checkProxy(ctx, a.Override.Proxy, "proxyOverride."); err != nil {
@@ -74,7 +74,7 @@ func mayHaveReserved(err error) bool {
 }
 
 // takeSlot requests a slot, and waits for it if the request allows.
-func (s *Service) takeSlot(ctx context.Context, a *attempt, build browser.Build) (Grant, error) {
+func (s *Service) takeSlot(ctx context.Context, a *attempt, build builds.Build) (Grant, error) {
 	authorization := Authorization{SessionID: a.id, ProfileID: a.ProfileID, OrganizationKey: a.OrganizationKey}
 	if a.Spec != nil {
 		authorization.Spec, authorization.BrowserVersion = a.Spec.Body, build.Major

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 )
 
@@ -19,17 +19,17 @@ func (noBundles) Filenames() []string                         { return []string{
 // chooseBuild returns the build for a spec: the requested browser version, or else
 // the newest version that has a bundle for the spec's criteria. Errors:
 // NotInstalled, Validation.
-func (s *Service) chooseBuild(spec Spec, host hostSnapshot, needs browser.Needs) (browser.Build, error) {
+func (s *Service) chooseBuild(spec Spec, host hostSnapshot, needs builds.Needs) (builds.Build, error) {
 	major := spec.BrowserVersion
 	if spec.Filename != "" {
 		named, ok := s.Bundles.ByFilename(spec.Filename)
 		if !ok {
-			return browser.Build{}, unknownBundle(spec.Filename, s.Bundles.Filenames())
+			return builds.Build{}, unknownBundle(spec.Filename, s.Bundles.Filenames())
 		}
 		criteria := spec.Criteria
 		criteria.BrowserVersion = major
 		if misfits := criteria.Mismatches(named); len(misfits) > 0 {
-			return browser.Build{}, criteriaConflict(named, misfits)
+			return builds.Build{}, criteriaConflict(named, misfits)
 		}
 		major = cmp.Or(major, named.BrowserVersion)
 	}
@@ -47,7 +47,7 @@ func (s *Service) chooseBuild(spec Spec, host hostSnapshot, needs browser.Needs)
 			}
 		}
 	}
-	return browser.Build{}, fault.Field("spec", "no bundle of this worker matches "+spec.Criteria.String())
+	return builds.Build{}, fault.Field("spec", "no bundle of this worker matches "+spec.Criteria.String())
 }
 
 // findBundle returns the named bundle, or without a name the best one, if it matches the

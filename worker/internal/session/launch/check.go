@@ -4,20 +4,20 @@ import (
 	"slices"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // checkRequest validates a request before the cloud is asked. It returns the build
 // for a spec; the version of a profile is not known yet.
-func (s *Service) checkRequest(request Request, host func() hostSnapshot) (browser.Build, error) {
+func (s *Service) checkRequest(request Request, host func() hostSnapshot) (builds.Build, error) {
 	details := slices.Concat(request.Override.check("browser."), s.checkAds(request.Override.Network, "browser.network."), request.State.Check(stateField), request.checkEngine(),
 		s.checkExtensions(request.Extensions), s.checkKeepFiles(request), s.checkRecord(NewRecord(request.Override.Record), recordField, ""),
 		request.Override.limits().check(s.LimitRules.Highest, "browser.", ""))
 	if len(details) > 0 {
-		return browser.Build{}, fault.Invalid(details...)
+		return builds.Build{}, fault.Invalid(details...)
 	}
 	if request.Spec == nil {
-		return browser.Build{}, nil
+		return builds.Build{}, nil
 	}
 	build, err := s.chooseBuild(*request.Spec, host(), s.needs(request, Profile{}))
 	if err == nil {

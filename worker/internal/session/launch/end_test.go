@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -58,7 +59,7 @@ func TestKill_UnknownSessionIsNotFound(t *testing.T) {
 func TestSession_ExitedWhenClientClosesBrowser(t *testing.T) {
 	r := newFixture(t)
 	request := byProfile()
-	request.Engine = browser.Chromium // a headless shell crashes sometimes while it ends by itself
+	request.Engine = builds.Chromium // a headless shell crashes sometimes while it ends by itself
 	s := r.launch(t, request)
 	if err := r.browser(t, s).CDP().Call(t.Context(), "", "Browser.close", nil, nil); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/cdp/wsframe"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -28,7 +28,7 @@ func TestSession_KilledIfItDoesNotCloseAsAccepted(t *testing.T) {
 	r := newFixture(t)
 	r.withCountingAdmission()
 	request := byProfile()
-	request.Engine = browser.Chromium // the worker ends a headless shell at once
+	request.Engine = builds.Chromium // the worker ends a headless shell at once
 	s := r.launch(t, request)
 	r.acceptClose(t, s)
 	ended, ok := r.AwaitEnd(t.Context(), s.LaunchID)

@@ -6,15 +6,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // TestEngine_NamesTheInstalledOne launches engines that are not installed.
 func TestEngine_NamesTheInstalledOne(t *testing.T) {
-	builds := fakeBuilds{
-		{Major: 8, Version: "8.0.0.0", Engine: browser.HeadlessShell, Path: "/shell"},
-		{Major: 7, Version: "7.0.0.0", Engine: browser.Chromium, Path: "/whole", Headful: true},
+	installed := fakeBuilds{
+		{Major: 8, Version: "8.0.0.0", Engine: builds.HeadlessShell, Path: "/shell"},
+		{Major: 7, Version: "7.0.0.0", Engine: builds.Chromium, Path: "/whole", Headful: true},
 	}
 	for name, test := range map[string]struct {
 		version int
@@ -22,15 +22,15 @@ func TestEngine_NamesTheInstalledOne(t *testing.T) {
 		field   string
 		message string
 	}{
-		"no shell": {7, func(r *launch.Request) { r.Engine = browser.HeadlessShell }, "browser.engine",
+		"no shell": {7, func(r *launch.Request) { r.Engine = builds.HeadlessShell }, "browser.engine",
 			"must be chromium: browser version 7 is not installed as headless-shell on this worker; GET /profiles/versions lists the builds"},
-		"only a shell": {8, func(r *launch.Request) { r.Engine = browser.Chromium }, "browser.engine",
+		"only a shell": {8, func(r *launch.Request) { r.Engine = builds.Chromium }, "browser.engine",
 			"must be headless-shell: browser version 8 is not installed as chromium on this worker; GET /profiles/versions lists the builds"},
 		"a window of a shell": {8, func(r *launch.Request) { r.Headless = false }, "browser.headless",
 			"must be true: browser version 8 on this worker does not support headful mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newFixture(t, func(o *launch.Options) { o.Builds, o.Launcher = builds, &recordingLauncher{} })
+			r := newFixture(t, func(o *launch.Options) { o.Builds, o.Launcher = installed, &recordingLauncher{} })
 			r.cloud.profile.BrowserVersion = test.version
 			id := uuid.New()
 			request := launch.Request{ProfileID: &id, Headless: true}

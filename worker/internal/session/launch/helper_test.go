@@ -25,6 +25,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -119,9 +120,9 @@ func (c *fakeCloud) ends() []launch.Ended {
 	return slices.Clone(c.ended)
 }
 
-type fakeBuilds []browser.Build
+type fakeBuilds []builds.Build
 
-func (b fakeBuilds) Find(context.Context) ([]browser.Build, error) { return b, nil }
+func (b fakeBuilds) Find(context.Context) ([]builds.Build, error) { return b, nil }
 
 // recordingLauncher is a Launcher that starts no browser and records the spec.
 type recordingLauncher struct{ spec browser.Spec }
@@ -135,7 +136,7 @@ func (r *recordingLauncher) Launch(_ context.Context, spec browser.Spec) (*brows
 type fixture struct {
 	*launch.Service
 	cloud        *fakeCloud
-	build        browser.Build
+	build        builds.Build
 	dir          string
 	egresses     sync.Mutex                      // guards the counts of egresses while launches run in parallel
 	opened       int                             // number of opened egresses
@@ -298,13 +299,13 @@ func assertKind(t *testing.T, err error, kind fault.Kind) *fault.Error {
 }
 
 // systemBuilds returns the installed complete browser and headless shell of one version.
-func systemBuilds(t *testing.T) []browser.Build {
+func systemBuilds(t *testing.T) []builds.Build {
 	t.Helper()
-	found, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	found, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil || len(found) == 0 {
 		t.Fatalf("no Chromium is installed; these tests need one (%v)", err)
 	}
-	return slices.DeleteFunc(found, func(b browser.Build) bool { return b.Major != found[0].Major })
+	return slices.DeleteFunc(found, func(b builds.Build) bool { return b.Major != found[0].Major })
 }
 
 // fakeEgressProvider opens egresses that record their calls.

@@ -7,12 +7,12 @@ import (
 	"sync"
 
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // hostSnapshot is the state of this machine at the beginning of a launch.
 type hostSnapshot struct {
-	builds    []browser.Build
+	builds    []builds.Build
 	buildsErr error  // of listing the builds
 	oomKills  uint64 // processes that the kernel has killed for lack of memory
 }
@@ -28,35 +28,35 @@ func (s *Service) hostReader(ctx context.Context) func() hostSnapshot {
 
 // findBuild returns the installed build of a major version, or the newest build for
 // 0, that has the needed capabilities. Errors: NotInstalled, Validation.
-func (m hostSnapshot) findBuild(major int, needs browser.Needs) (browser.Build, error) {
+func (m hostSnapshot) findBuild(major int, needs builds.Needs) (builds.Build, error) {
 	if m.buildsErr != nil {
-		return browser.Build{}, fmt.Errorf("list installed browsers: %w", m.buildsErr)
+		return builds.Build{}, fmt.Errorf("list installed browsers: %w", m.buildsErr)
 	}
-	if build, ok := browser.Choose(m.builds, major, needs); ok {
+	if build, ok := builds.Choose(m.builds, major, needs); ok {
 		return build, nil
 	}
-	installed := func(b browser.Build) bool { return major == 0 || b.Major == major }
+	installed := func(b builds.Build) bool { return major == 0 || b.Major == major }
 	if !slices.ContainsFunc(m.builds, installed) {
-		return browser.Build{}, notInstalled(major, m.builds)
+		return builds.Build{}, notInstalled(major, m.builds)
 	}
-	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine}); !ok {
-		return browser.Build{}, engineNotInstalled(needs.Engine, major)
+	if _, ok := builds.Choose(m.builds, major, builds.Needs{Engine: needs.Engine}); !ok {
+		return builds.Build{}, engineNotInstalled(needs.Engine, major)
 	}
 	version := "no browser version on this worker supports"
 	if major != 0 {
 		version = fmt.Sprintf("browser version %d on this worker does not support", major)
 	}
-	if _, ok := browser.Choose(m.builds, major, browser.Needs{Engine: needs.Engine, Headful: needs.Headful}); !ok {
-		return browser.Build{}, fault.Field("browser.headless", "must be true: "+version+" headful mode")
+	if _, ok := builds.Choose(m.builds, major, builds.Needs{Engine: needs.Engine, Headful: needs.Headful}); !ok {
+		return builds.Build{}, fault.Field("browser.headless", "must be true: "+version+" headful mode")
 	}
-	return browser.Build{}, fault.Field("browser.extensions", "must be empty: "+version+" extensions")
+	return builds.Build{}, fault.Field("browser.extensions", "must be empty: "+version+" extensions")
 }
 
 // engineNotInstalled returns the error for a version that is installed as another engine.
-func engineNotInstalled(engine browser.Engine, major int) error {
-	other := browser.Chromium
-	if engine == browser.Chromium {
-		other = browser.HeadlessShell
+func engineNotInstalled(engine builds.Engine, major int) error {
+	other := builds.Chromium
+	if engine == builds.Chromium {
+		other = builds.HeadlessShell
 	}
 	version := "no browser version is"
 	if major != 0 {
@@ -66,9 +66,9 @@ func engineNotInstalled(engine browser.Engine, major int) error {
 }
 
 // notInstalled returns the error of specification 4.3.
-func notInstalled(major int, builds []browser.Build) error {
+func notInstalled(major int, installed []builds.Build) error {
 	versions := []int{}
-	for _, build := range builds {
+	for _, build := range installed {
 		if !slices.Contains(versions, build.Major) {
 			versions = append(versions, build.Major)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/browser/bundle"
 	"github.com/browser-svc/svc/worker/internal/data/storagestate"
 	"github.com/browser-svc/svc/worker/internal/session"
@@ -57,7 +58,7 @@ type Request struct {
 	Name        string // of the session
 	Headless    bool
 	Override    Settings
-	Engine      browser.Engine      // "" if the worker chooses it
+	Engine      builds.Engine       // "" if the worker chooses it
 	Extensions  []string            // ids
 	State       *storagestate.State // set before the first page; nil for none
 	CollectLogs bool                // from the start
@@ -71,10 +72,10 @@ type Request struct {
 
 	// CheckBuild returns why the client cannot use a build; nil accepts all. It is called
 	// before the authorization, unless a profile determines the build.
-	CheckBuild func(browser.Build) error
+	CheckBuild func(builds.Build) error
 }
 
-func (r Request) checkBuild(build browser.Build) error {
+func (r Request) checkBuild(build builds.Build) error {
 	if r.CheckBuild == nil {
 		return nil
 	}
@@ -163,7 +164,7 @@ type Ended struct {
 
 // Builds lists the installed browsers, newest first.
 type Builds interface {
-	Find(ctx context.Context) ([]browser.Build, error)
+	Find(ctx context.Context) ([]builds.Build, error)
 }
 
 // Launcher starts browsers.

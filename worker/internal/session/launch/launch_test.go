@@ -15,7 +15,7 @@ import (
 	"github.com/browser-svc/svc/shared/certs/certtest"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -61,7 +61,7 @@ func TestSpec_ChecksVersionBeforeAuthorize(t *testing.T) {
 }
 
 func TestSpec_DefaultsToNewestVersion(t *testing.T) {
-	older := browser.Build{Major: 91, Path: "/nowhere"}
+	older := builds.Build{Major: 91, Path: "/nowhere"}
 	r := newFixture(t, func(o *launch.Options) { o.Builds = fakeBuilds{o.Builds.(fakeBuilds)[0], older} })
 	body := struct{ locale string }{"de-DE"}
 	s := r.launch(t, launch.Request{Spec: &launch.Spec{Body: body}, Headless: true})
@@ -170,12 +170,12 @@ func TestLaunch_StartsNothingWithoutAuthorization(t *testing.T) {
 }
 
 func TestLaunch_FailureReleasesSlotAndResources(t *testing.T) {
-	program := func(t *testing.T, script string) browser.Build {
+	program := func(t *testing.T, script string) builds.Build {
 		path := filepath.Join(testenv.PublicTempDir(t), "chromium")
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return browser.Build{Major: 7, Version: "7.0.0.0", Path: path, Headful: true}
+		return builds.Build{Major: 7, Version: "7.0.0.0", Path: path, Headful: true}
 	}
 	for _, tc := range []struct {
 		name, script string

@@ -10,7 +10,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -98,7 +98,7 @@ func TestLaunch_StopsWaitingWhenClientLeaves(t *testing.T) {
 // findHook calls a function when the builds are listed.
 type findHook func()
 
-func (f findHook) Find(context.Context) ([]browser.Build, error) { f(); return nil, nil }
+func (f findHook) Find(context.Context) ([]builds.Build, error) { f(); return nil, nil }
 
 // A launch that is not admitted starts nothing that Shutdown would have to wait for.
 func TestLaunch_AfterShutdownListsNoBuilds(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/warm"
 )
@@ -34,7 +35,7 @@ type WarmPool = warm.Pool[WarmKind, *WarmBrowser]
 // WarmKind holds the settings of a warm browser that cannot be changed while it
 // runs.
 type WarmKind struct {
-	Build    browser.Build
+	Build    builds.Build
 	Locale   string // empty: the browser's default
 	Timezone string // IANA name; empty: the host's
 	Headless bool
@@ -48,8 +49,8 @@ func (k WarmKind) String() string {
 			words = append(words, word)
 		}
 	}
-	if k.Build.Engine == browser.HeadlessShell {
-		words = append(words, string(browser.HeadlessShell))
+	if k.Build.Engine == builds.HeadlessShell {
+		words = append(words, string(builds.HeadlessShell))
 	}
 	if k.Headless {
 		words = append(words, "headless")
@@ -98,11 +99,11 @@ type WarmStarter struct {
 // First returns the kind to keep ready before the first launch: the newest version,
 // headless.
 func (s WarmStarter) First(ctx context.Context) (WarmKind, bool) {
-	builds, err := s.Builds.Find(ctx)
+	installed, err := s.Builds.Find(ctx)
 	if err != nil {
 		return WarmKind{}, false
 	}
-	build, ok := browser.Choose(builds, 0, browser.Needs{PreferShell: s.PreferShell})
+	build, ok := builds.Choose(installed, 0, builds.Needs{PreferShell: s.PreferShell})
 	return WarmKind{Build: build, Headless: true}, ok
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
@@ -285,7 +285,7 @@ func TestWarmBrowser_StaleWhenBuildIsReplaced(t *testing.T) {
 }
 
 func TestWarmKind_String(t *testing.T) {
-	kind := launch.WarmKind{Build: browser.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Timezone: "Europe/Paris", Headless: true}
+	kind := launch.WarmKind{Build: builds.Build{Version: "156.0.8078.79"}, Locale: "fr-FR", Timezone: "Europe/Paris", Headless: true}
 	if got := kind.String(); got != "156.0.8078.79 fr-FR Europe/Paris headless" {
 		t.Error(got)
 	}

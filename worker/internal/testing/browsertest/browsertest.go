@@ -7,6 +7,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 // NewLauncher returns a function that starts browsers of the newest build with
@@ -14,22 +15,22 @@ import (
 // end with the test. As root, each browser gets a separate user id.
 func NewLauncher(t testing.TB) func(spec browser.Spec) *browser.Browser {
 	t.Helper()
-	return newLauncher(t, func(b browser.Build) bool { return b.Headful && b.DevTools })
+	return newLauncher(t, func(b builds.Build) bool { return b.Headful && b.DevTools })
 }
 
 // NewEngineLauncher is NewLauncher for the newest build of an engine.
-func NewEngineLauncher(t testing.TB, engine browser.Engine) func(spec browser.Spec) *browser.Browser {
+func NewEngineLauncher(t testing.TB, engine builds.Engine) func(spec browser.Spec) *browser.Browser {
 	t.Helper()
-	return newLauncher(t, func(b browser.Build) bool { return b.Engine == engine })
+	return newLauncher(t, func(b builds.Build) bool { return b.Engine == engine })
 }
 
-func newLauncher(t testing.TB, suits func(browser.Build) bool) func(spec browser.Spec) *browser.Browser {
+func newLauncher(t testing.TB, suits func(builds.Build) bool) func(spec browser.Spec) *browser.Browser {
 	t.Helper()
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(builds, suits)
+	i := slices.IndexFunc(installed, suits)
 	if i < 0 {
 		t.Fatal("these tests need a Chromium with windows and DevTools, and a headless shell: scripts/need chromium headless-shell")
 	}
@@ -40,7 +41,7 @@ func newLauncher(t testing.TB, suits func(browser.Build) bool) func(spec browser
 	t.Cleanup(func() { _ = launcher.Close() })
 	return func(spec browser.Spec) *browser.Browser {
 		t.Helper()
-		spec.Build = builds[i]
+		spec.Build = installed[i]
 		b, err := launcher.Launch(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package browser_test
+package builds_test
 
 import (
 	"bytes"
@@ -18,16 +18,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/builds"
 )
 
 func TestFind_ResolvesWrapper(t *testing.T) {
-	builds, err := browser.NewFinder(browser.FindOptions{}).Find(t.Context())
+	installed, err := builds.NewFinder(builds.FindOptions{}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	paths := make(map[string]bool)
-	for _, b := range builds {
+	for _, b := range installed {
 		magic, err := os.ReadFile(b.Path)
 		if err != nil || !bytes.HasPrefix(magic, []byte("\x7fELF")) {
 			t.Errorf("%s is no executable: %v", b.Path, err)
@@ -44,13 +44,13 @@ func TestFind_ResolvesWrapper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := browser.NewFinder(browser.FindOptions{Path: wrapper}).Find(t.Context())
+	named, err := builds.NewFinder(builds.FindOptions{Path: wrapper}).Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Other builds may be installed too, such as a headless shell.
-	if len(named) != 1 || !slices.Contains(builds, named[0]) || named[0].Path == wrapper {
-		t.Errorf("found by its wrapper: %+v, want one of %+v", named, builds)
+	if len(named) != 1 || !slices.Contains(installed, named[0]) || named[0].Path == wrapper {
+		t.Errorf("found by its wrapper: %+v, want one of %+v", named, installed)
 	}
 }
 
@@ -66,15 +66,15 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 	dir.add("npm/headless_shell", "Chromium 96.0.4664.1")
 	dir.add("npm/locales/chrome", "Chromium 97.0.4692.1")
 	dir.add(".new-1/chrome", "Chromium 98.0.4758.1")
-	want := []browser.Build{
-		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell"), Engine: browser.HeadlessShell},
-		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
-		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
-		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell"), Engine: browser.HeadlessShell},
-		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell"), Engine: browser.HeadlessShell},
-		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
-		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Engine: browser.Chromium, Headful: true, DevTools: true, Extensions: true},
-		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium"), Engine: browser.HeadlessShell},
+	want := []builds.Build{
+		{Major: 96, Version: "96.0.4664.1", Path: dir.path("npm/headless_shell"), Engine: builds.HeadlessShell},
+		{Major: 95, Version: "95.0.4638.1", Path: dir.path("google/opt/google/chrome/chrome"), Engine: builds.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium"), Engine: builds.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 94, Version: "94.0.4606.1", Path: dir.path("debian/usr/lib/chromium/chromium-headless-shell"), Engine: builds.HeadlessShell},
+		{Major: 93, Version: "93.0.4577.1", Path: dir.path("93.0.4577.1/chrome-headless-shell-linux64/chrome-headless-shell"), Engine: builds.HeadlessShell},
+		{Major: 92, Version: "92.0.4515.1", Path: dir.path("92.0.4515.1/chrome-linux64/chrome"), Engine: builds.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 91, Version: "91.0.4472.1", Path: dir.path("91.0.4472.1/chrome"), Engine: builds.Chromium, Headful: true, DevTools: true, Extensions: true},
+		{Major: 90, Version: "90.0.4430.1", Path: dir.path("chromium"), Engine: builds.HeadlessShell},
 	}
 	// Through a symbolic link, as scripts/browsers creates.
 	linked := filepath.Join(testenv.PublicTempDir(t), "browsers")
@@ -86,8 +86,8 @@ func TestFind_SupportsBuildLayouts(t *testing.T) {
 	if err := os.Symlink(elsewhere.root, dir.path("linked")); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, browser.Build{Major: 89, Version: "89.0.4389.1", Path: elsewhere.path("chrome"), Engine: browser.HeadlessShell})
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("chromium"), Dirs: []string{linked, dir.root}})
+	want = append(want, builds.Build{Major: 89, Version: "89.0.4389.1", Path: elsewhere.path("chrome"), Engine: builds.HeadlessShell})
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("chromium"), Dirs: []string{linked, dir.root}})
 	if diff := cmp.Diff(want, find(t, finder)); diff != "" {
 		t.Errorf("builds (-want +got):\n%s", diff)
 	}
@@ -109,7 +109,7 @@ func TestFind_SkipsAndLogsBrokenBuildsOnce(t *testing.T) {
 	dir.write("data/chrome", dir.program, 0o644)
 
 	var log bytes.Buffer
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root},
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root},
 		Timeout: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	first := find(t, finder)
 	if len(first) != 1 || first[0].Major != 99 {
@@ -143,9 +143,9 @@ func TestFind_QueriesBuildsConcurrently(t *testing.T) {
 	dir := newBuildDir(t)
 	dir.add("a/chrome", "after "+dir.path("b/chrome"))
 	dir.add("b/chrome", "after "+dir.path("a/chrome"))
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("a/chrome"), Dirs: []string{dir.root}, Timeout: 20 * time.Second})
-	if builds := find(t, finder); len(builds) != 2 {
-		t.Errorf("builds: %+v", builds)
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("a/chrome"), Dirs: []string{dir.root}, Timeout: 20 * time.Second})
+	if installed := find(t, finder); len(installed) != 2 {
+		t.Errorf("builds: %+v", installed)
 	}
 }
 
@@ -153,21 +153,21 @@ func TestFind_QueriesBuildsConcurrently(t *testing.T) {
 func TestFind_HangingBuildDelaysNoOther(t *testing.T) {
 	dir := newBuildDir(t)
 	dir.add("good/chrome", "Chromium 99.0.4844.51")
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Timeout: 10 * time.Second})
-	browser.SetNewBuildWait(finder, time.Millisecond)
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Timeout: 10 * time.Second})
+	builds.SetNewBuildWait(finder, time.Millisecond)
 	find(t, finder)
 	dir.add("hangs/chrome", "hang")
 	var launches sync.WaitGroup
 	for range 8 {
 		launches.Go(func() {
-			if builds, err := finder.Find(t.Context()); err != nil || len(builds) != 1 {
-				t.Errorf("got %+v, %v", builds, err)
+			if installed, err := finder.Find(t.Context()); err != nil || len(installed) != 1 {
+				t.Errorf("got %+v, %v", installed, err)
 			}
 		})
 	}
 	launches.Wait()
 	testenv.Eventually(t, "the query continues", func() bool { return len(dir.processes("hangs")) > 0 && dir.runs("hangs/chrome") == 1 })
-	alone := browser.NewFinder(browser.FindOptions{Path: dir.path("hangs/chrome"), Timeout: 10 * time.Second})
+	alone := builds.NewFinder(builds.FindOptions{Path: dir.path("hangs/chrome"), Timeout: 10 * time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	canceled := make(chan error, 1)
@@ -195,7 +195,7 @@ func TestFind_PausesAfterTransientError(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &testenv.Log{}
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}, Log: slog.New(slog.NewTextHandler(log, nil))})
 	const calls = 50
 	for range calls {
 		find(t, finder)
@@ -211,24 +211,24 @@ func TestFind_QueriesChangedFileAgain(t *testing.T) {
 	dir := newBuildDir(t)
 	dir.add("good/chrome", "Chromium 99.0.4844.51")
 	dir.add("other/chrome", "fail")
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}})
-	if builds := find(t, finder); len(builds) != 1 {
-		t.Fatalf("builds: %+v", builds)
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("good/chrome"), Dirs: []string{dir.root}})
+	if installed := find(t, finder); len(installed) != 1 {
+		t.Fatalf("builds: %+v", installed)
 	}
 	dir.add("other/chrome", "Chromium 101.0.4951.41")
-	if builds := find(t, finder); len(builds) != 2 || builds[0].Version != "101.0.4951.41" || builds[0].Headful {
-		t.Errorf("after the repair: %+v", builds)
+	if installed := find(t, finder); len(installed) != 2 || installed[0].Version != "101.0.4951.41" || installed[0].Headful {
+		t.Errorf("after the repair: %+v", installed)
 	}
 	dir.write("other/resources.pak", nil, 0o644)
 	dir.write("other/chrome_100_percent.pak", nil, 0o644)
-	if builds := find(t, finder); len(builds) != 2 || !builds[0].Headful {
-		t.Errorf("after its files were added: %+v", builds)
+	if installed := find(t, finder); len(installed) != 2 || !installed[0].Headful {
+		t.Errorf("after its files were added: %+v", installed)
 	}
 	if err := os.RemoveAll(dir.path("other")); err != nil {
 		t.Fatal(err)
 	}
-	if builds := find(t, finder); len(builds) != 1 {
-		t.Errorf("after its removal: %+v", builds)
+	if installed := find(t, finder); len(installed) != 1 {
+		t.Errorf("after its removal: %+v", installed)
 	}
 }
 
@@ -236,15 +236,15 @@ func TestFind_CancelDoesNotAffectLaterCalls(t *testing.T) {
 	dir := newBuildDir(t)
 	dir.add("slow/chrome", "slow")
 	dir.add("hangs/chrome", "hang")
-	finder := browser.NewFinder(browser.FindOptions{Path: dir.path("slow/chrome"), Dirs: []string{dir.root}, Timeout: 3 * time.Second})
+	finder := builds.NewFinder(builds.FindOptions{Path: dir.path("slow/chrome"), Dirs: []string{dir.root}, Timeout: 3 * time.Second})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if builds, err := finder.Find(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %+v, %v", builds, err)
+	if installed, err := finder.Find(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v", installed, err)
 	}
-	builds := find(t, finder)
-	if len(builds) != 1 || builds[0].Major != 100 {
-		t.Errorf("got %+v", builds)
+	installed := find(t, finder)
+	if len(installed) != 1 || installed[0].Major != 100 {
+		t.Errorf("got %+v", installed)
 	}
 	for _, name := range []string{"slow", "hangs"} {
 		if n := dir.runs(name + "/chrome"); n != 1 {
@@ -255,14 +255,14 @@ func TestFind_CancelDoesNotAffectLaterCalls(t *testing.T) {
 
 func TestFind_FailsForUnusablePath(t *testing.T) {
 	for _, path := range []string{"/nonexistent", "/bin/echo"} {
-		if builds, err := browser.NewFinder(browser.FindOptions{Path: path}).Find(t.Context()); err == nil {
-			t.Errorf("%s: found %+v", path, builds)
+		if installed, err := builds.NewFinder(builds.FindOptions{Path: path}).Find(t.Context()); err == nil {
+			t.Errorf("%s: found %+v", path, installed)
 		}
 	}
 }
 
 func BenchmarkFind_Unchanged(b *testing.B) {
-	finder := browser.NewFinder(browser.FindOptions{})
+	finder := builds.NewFinder(builds.FindOptions{})
 	if _, err := finder.Find(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -271,11 +271,11 @@ func BenchmarkFind_Unchanged(b *testing.B) {
 	}
 }
 
-func find(t *testing.T, f *browser.Finder) []browser.Build {
+func find(t *testing.T, f *builds.Finder) []builds.Build {
 	t.Helper()
-	builds, err := f.Find(t.Context())
+	installed, err := f.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return builds
+	return installed
 }

@@ -1,4 +1,7 @@
-package browser
+// Package builds finds the Chromium builds and WebDriver servers that are installed, and
+// chooses the build of a launch. A Finder runs each executable once for its version, in a
+// goroutine that ends within a timeout.
+package builds
 
 import (
 	"cmp"
