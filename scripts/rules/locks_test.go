@@ -16,8 +16,8 @@ import (
 // allowedLocks contains the locks that are held over I/O or waits, each with the reason.
 var allowedLocks = map[string]string{
 	"worker/internal/session/activity.Meter.mu":             "reads a counter of the kernel",
-	"worker/internal/browser.process.mu":                    "reaps a dead process, whose id must not be signaled afterwards",
-	"worker/internal/browser.uidPool.mu":                    "constant work on small files: the lock file of a user is the reservation",
+	"worker/internal/browser/process.Process.mu":            "reaps a dead process, whose id must not be signaled afterwards",
+	"worker/internal/browser/process.UIDPool.mu":            "constant work on small files: the lock file of a user is the reservation",
 	"worker/internal/cdp.Conn.mu":                           "the channel of an answer has space for it",
 	"worker/internal/browser/extension.Store.mu":            "constant work on small files: the index of the directory",
 	"worker/internal/data/files.Launch.mu":                  "the files of one launch: content and index change together",

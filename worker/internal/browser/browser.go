@@ -13,6 +13,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/netrules"
 	"github.com/browser-svc/svc/worker/internal/browser/builds"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/intercept"
@@ -75,8 +77,8 @@ type Browser struct {
 	dirs          dirs
 	dataDir       *os.Root // the data directory, from the start until the cleanup
 	uid           int      // -1: the worker's own
-	display       *display
-	proc          *process
+	display       *display.Server
+	proc          *process.Process
 	sandbox       *sandbox.Sandbox   // nil without isolation
 	debugSocket   net.Listener       // of debugListener; nil if the debugging port is the browser's own
 	debugListener *debugPortListener // nil until the browser is ready
@@ -93,7 +95,7 @@ type Browser struct {
 	filled        secretfill.Fields
 	startTabs     []string // the targets of start URLs after the first; they do not change after the start
 	calls         *intercept.Calls
-	stderr        *tail
+	stderr        *process.Tail
 	stopTail      func()
 
 	ready      bool        // guarded by the launcher
@@ -112,7 +114,7 @@ func newBrowser(l *Launcher, spec Spec) *Browser {
 	b := &Browser{
 		LaunchID: spec.LaunchID, Build: spec.Build, Headless: spec.Headless, StartedAt: time.Now().UTC(),
 		l: l, spec: spec, dirs: newDirs(l.opts.Dir, spec.LaunchID), uid: -1,
-		stderr: &tail{}, stopTail: func() {},
+		stderr: &process.Tail{}, stopTail: func() {},
 		done: make(chan struct{}), cleaned: make(chan struct{}),
 	}
 	b.freezer = b.newFreezer()
@@ -141,7 +143,7 @@ func (b *Browser) interception() intercept.Options {
 		options.CaptureDownloads, options.DownloadPath = b.captureDownloads, b.downloadPath()
 	}
 	if b.spec.Build.Engine == builds.HeadlessShell {
-		options.End = func() { b.proc.kill() } // its pages do not notice the end anyway
+		options.End = func() { b.proc.Kill() } // its pages do not notice the end anyway
 	}
 	return options
 }
@@ -161,6 +163,14 @@ func (b *Browser) Filled() *secretfill.Fields { return &b.filled }
 // Origins returns the origins of the pages that tabs have shown, at most maxOrigins: the
 // latest, in order.
 func (b *Browser) Origins() []string { return b.origins.list() }
+
+// Display returns how to reach the browser's display; false when headless.
+func (b *Browser) Display() (display.VNC, bool) {
+	if b.display == nil {
+		return display.VNC{}, false
+	}
+	return b.display.VNC, true
+}
 
 // Done is closed when the browser and all its processes have ended.
 func (b *Browser) Done() <-chan struct{} { return b.done }
@@ -187,7 +197,7 @@ func (b *Browser) UID() int {
 }
 
 // PID returns the main process's id.
-func (b *Browser) PID() int { return b.proc.pid() }
+func (b *Browser) PID() int { return b.proc.PID() }
 
 // Kill ends the browser and waits until its processes, display and directory are
 // removed. A browser with persistent data is first asked to write it and to close, for
@@ -218,7 +228,7 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 	select {
 	case b.l.closeSlots <- struct{}{}:
 		defer func() { <-b.l.closeSlots }()
-	case <-b.proc.died:
+	case <-b.proc.Died:
 		return
 	case <-ctx.Done():
 		return
@@ -233,7 +243,7 @@ func (b *Browser) closeGracefully(ctx context.Context) {
 		return
 	}
 	select {
-	case <-b.proc.died:
+	case <-b.proc.Died:
 	case <-ctx.Done():
 	}
 }
@@ -250,10 +260,10 @@ func (b *Browser) killNow() {
 		return
 	}
 	select {
-	case <-b.proc.died:
+	case <-b.proc.Died:
 	default:
 		b.killed.Store(true)
-		b.proc.kill()
+		b.proc.Kill()
 	}
 }
 
@@ -262,8 +272,8 @@ func (b *Browser) killNow() {
 func (b *Browser) supervise() {
 	b.awaitExit()
 	b.freezer.close()
-	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.diedAt}
-	switch ws := b.proc.status(); {
+	b.exit = Exit{Code: -1, Killed: b.killed.Load(), Unresponsive: b.unresponsive.Load(), At: b.proc.DiedAt}
+	switch ws := b.proc.Status(); {
 	case b.hasClosed():
 		b.exit.Code = 0
 	case ws.Signaled():
@@ -290,15 +300,15 @@ func (b *Browser) killTree() {
 	b.drivers.stop()
 	b.releaseEncoders()
 	if b.display != nil {
-		b.display.stop() // first: killing the sandbox would end the display without removing its socket
+		b.display.Stop() // first: killing the sandbox would end the display without removing its socket
 	}
 	if b.sandbox != nil {
 		b.sandbox.Kill()
 	}
-	if b.uid >= 0 && hasNoProcess(b.uid) {
+	if b.uid >= 0 && process.HasNone(b.uid) {
 		return
 	}
-	if err := killAll(b.matchProcesses()); err != nil {
+	if err := process.KillAll(b.matchProcesses()); err != nil {
 		b.l.log.Error("failed to kill browser processes", "launchId", b.LaunchID, "error", err)
 	}
 }
@@ -310,7 +320,7 @@ func (b *Browser) cleanUp() {
 	b.drivers.stop()
 	b.stopTail()
 	if b.display != nil {
-		b.display.stop()
+		b.display.Stop()
 	}
 	b.save()
 	if b.dataDir != nil {
@@ -334,7 +344,7 @@ func (b *Browser) cleanUp() {
 		b.l.log.Error("failed to remove launch directory", "launchId", b.LaunchID, "error", err)
 	}
 	if b.uid >= 0 {
-		b.l.uids.release(b.uid)
+		b.l.uids.Release(b.uid)
 	}
 	b.l.unregister(b)
 }

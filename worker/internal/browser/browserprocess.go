@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/display"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -16,16 +18,16 @@ import (
 // browserProcess is a browser's main process, or a process that will exec it,
 // with its pipes.
 type browserProcess struct {
-	proc                 *process
+	proc                 *process.Process
 	sandbox              *sandbox.Sandbox // nil without isolation
 	toWorker, fromWorker *os.File         // control connection
-	stderr               *tail
+	stderr               *process.Tail
 	stopTail             func() // called after the process has died
 }
 
 // startBrowserProcess opens the pipes and calls start, which starts the process
 // with the other ends as descriptors 3, 4 and 2.
-func startBrowserProcess(start func(read, write, stderr *os.File) (*process, error)) (*browserProcess, error) {
+func startBrowserProcess(start func(read, write, stderr *os.File) (*process.Process, error)) (*browserProcess, error) {
 	toBrowser, fromWorker, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -37,8 +39,8 @@ func startBrowserProcess(start func(read, write, stderr *os.File) (*process, err
 		return nil, err
 	}
 	defer fromBrowser.Close()
-	b := &browserProcess{toWorker: toWorker, fromWorker: fromWorker, stderr: &tail{}}
-	stderr, stop, err := b.stderr.pipe()
+	b := &browserProcess{toWorker: toWorker, fromWorker: fromWorker, stderr: &process.Tail{}}
+	stderr, stop, err := b.stderr.Pipe()
 	if err != nil {
 		b.closePipes()
 		return nil, err
@@ -61,8 +63,8 @@ func (b *browserProcess) closePipes() {
 
 // discard kills a process that has not become a browser.
 func (b *browserProcess) discard() {
-	b.proc.kill()
-	<-b.proc.died
+	b.proc.Kill()
+	<-b.proc.Died
 	b.closePipes()
 	b.stopTail()
 	if b.sandbox != nil {
@@ -100,11 +102,11 @@ func (b *Browser) startWithoutIsolation(ctx context.Context, c command) (*browse
 	if err := b.openDataDir(ctx); err != nil {
 		return nil, err
 	}
-	return startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
+	return startBrowserProcess(func(read, write, stderr *os.File) (*process.Process, error) {
 		cmd := exec.Command(b.Build.Path, c.args...) //nolint:noctx // outlives the launch's context
 		cmd.Env, cmd.Dir, cmd.Stderr = c.env, b.dirs.home, stderr
 		cmd.ExtraFiles = []*os.File{read, write}
-		proc, err := b.l.starter.start(cmd, b.uid)
+		proc, err := b.l.starter.Start(cmd, b.uid)
 		if err != nil {
 			return nil, b.startError(err)
 		}
@@ -131,7 +133,7 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 		order.Timezone = b.spec.TimezoneID
 	}
 	if b.display != nil {
-		order.Display, order.XAuthority = socketPath(b.display.number), b.dirs.xauth
+		order.Display, order.XAuthority = display.SocketPath(b.display.Number), b.dirs.xauth
 	}
 	if err := child.sandbox.Setup(ctx, order); err != nil {
 		return nil, err
@@ -148,13 +150,13 @@ func (b *Browser) startInSandbox(ctx context.Context, c command) (_ *browserProc
 	}
 	starved := func() {
 		b.l.log.Warn("browser reached its memory limit", "launchId", b.LaunchID)
-		child.proc.kill()
+		child.proc.Kill()
 	}
 	if err := child.sandbox.Exec(ctx, starved); err != nil {
 		return nil, b.startError(err)
 	}
 	if b.display != nil {
-		if err := child.sandbox.AddProcess(b.display.proc.pid()); err != nil {
+		if err := child.sandbox.AddProcess(b.display.PID()); err != nil {
 			return nil, fmt.Errorf("display: %w", err)
 		}
 	}

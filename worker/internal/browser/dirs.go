@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/browser-svc/svc/worker/internal/browser/display"
 	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
@@ -125,10 +128,10 @@ func removeShortLinks(parent string, isLive func(launchID string) bool) {
 // record is what a sweep at start needs to know about a launch of an earlier
 // worker.
 type record struct {
-	UID          int       `json:"uid"`                   // -1: the worker's own
-	DisplaySince time.Time `json:"displaySince,omitzero"` // before the display was started; zero: no display
-	Display      int       `json:"display"`
-	Socket       socketID  `json:"socket"` // zero: no display, or not known yet
+	UID          int              `json:"uid"`                   // -1: the worker's own
+	DisplaySince time.Time        `json:"displaySince,omitzero"` // before the display was started; zero: no display
+	Display      int              `json:"display"`
+	Socket       display.SocketID `json:"socket"` // zero: no display, or not known yet
 }
 
 const recordName = "launch.json"
@@ -165,4 +168,17 @@ func checkTraversable(dir string) error {
 			return nil
 		}
 	}
+}
+
+// enoughSharedMemory is the shared memory that a browser may need, in bytes.
+const enoughSharedMemory = 512 << 20
+
+// smallSharedMemory reports whether /dev/shm is too small for a browser, as
+// in a container with default settings.
+func smallSharedMemory() bool {
+	var fs unix.Statfs_t
+	if unix.Statfs("/dev/shm", &fs) != nil {
+		return true
+	}
+	return fs.Blocks*uint64(fs.Bsize) < enoughSharedMemory
 }

@@ -104,7 +104,7 @@ func (b *Browser) startDriver(ctx context.Context, egress bool, config sandbox.C
 	go d.run()
 	if err := d.awaitReady(ctx); err != nil {
 		d.Close()
-		return nil, fmt.Errorf("start %s: %w; last output:\n%s", config.Program, err, d.child.stderr.lastLines(10))
+		return nil, fmt.Errorf("start %s: %w; last output:\n%s", config.Program, err, d.child.stderr.LastLines(10))
 	}
 	return d, nil
 }
@@ -117,7 +117,7 @@ func (b *Browser) startDriverProcess(ctx context.Context, config sandbox.Config)
 	defer b.l.sandboxes.refill()
 	config.UID, config.Proxy, config.Dir, config.Writable = b.uid, proxyPort("//"+DriverBrowser), b.dirs.home, b.dirs.writable()
 	if err = child.sandbox.Setup(ctx, config); err == nil {
-		err = child.sandbox.Exec(ctx, child.proc.kill)
+		err = child.sandbox.Exec(ctx, child.proc.Kill)
 	}
 	if err != nil {
 		child.discard()
@@ -140,7 +140,7 @@ func (d *Driver) run() {
 	port.observed = d.egress // Playwright's server sends what its client does; the commands of WebDriver are observed before chromedriver
 	port.serve()
 	select {
-	case <-d.child.proc.died:
+	case <-d.child.proc.Died:
 	case <-d.b.drivers.ctx.Done():
 	}
 	port.close()
@@ -160,7 +160,7 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(wait):
-		case <-d.child.proc.died:
+		case <-d.child.proc.Died:
 			return errors.New("it has exited")
 		case <-ctx.Done():
 			return ctx.Err()
@@ -170,7 +170,7 @@ func (d *Driver) awaitReady(ctx context.Context) error {
 
 func (d *Driver) hasExited() bool {
 	select {
-	case <-d.child.proc.died:
+	case <-d.child.proc.Died:
 		return true
 	default:
 		return false
@@ -187,6 +187,6 @@ func (d *Driver) Done() <-chan struct{} { return d.done }
 
 // Close ends the server and waits for it. The browser continues to run.
 func (d *Driver) Close() {
-	d.child.proc.kill()
+	d.child.proc.Kill()
 	<-d.done
 }

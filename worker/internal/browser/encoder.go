@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -41,9 +42,9 @@ func (c EncoderCommand) limits() sandbox.Limits {
 type Encoder struct {
 	l        *Launcher
 	uid      int // -1: the worker's own
-	proc     *process
+	proc     *process.Process
 	sandbox  *sandbox.Sandbox // nil without isolation
-	stderr   *tail
+	stderr   *process.Tail
 	stopTail func()
 	done     chan struct{} // closed when its resources are released
 }
@@ -90,9 +91,9 @@ func (l *Launcher) StartEncoder(ctx context.Context, c EncoderCommand) (*Encoder
 // startEncoder starts an encoder. The caller must call run unless there is an error.
 func (l *Launcher) startEncoder(ctx context.Context, c EncoderCommand) (_ *Encoder, err error) {
 	if !l.beginEncoder() {
-		return nil, ErrClosed
+		return nil, process.ErrClosed
 	}
-	e := &Encoder{l: l, uid: -1, stderr: &tail{}, stopTail: func() {}, done: make(chan struct{})}
+	e := &Encoder{l: l, uid: -1, stderr: &process.Tail{}, stopTail: func() {}, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			e.release()
@@ -100,7 +101,7 @@ func (l *Launcher) startEncoder(ctx context.Context, c EncoderCommand) (_ *Encod
 		}
 	}()
 	if l.uids != nil {
-		if e.uid, err = l.uids.acquire(); err != nil {
+		if e.uid, err = l.uids.Acquire(); err != nil {
 			e.uid = -1
 			return nil, err
 		}
@@ -108,7 +109,7 @@ func (l *Launcher) startEncoder(ctx context.Context, c EncoderCommand) (_ *Encod
 			return nil, err
 		}
 	}
-	stderr, stop, err := e.stderr.pipe()
+	stderr, stop, err := e.stderr.Pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +147,10 @@ func (e *Encoder) startInSandbox(ctx context.Context, c EncoderCommand, stderr *
 	if e.sandbox, err = e.l.sandboxes.manager.NewOfflineSandbox(); err != nil {
 		return err
 	}
-	if e.proc, err = e.l.starter.start(e.sandbox.Command(c.In, c.Out, stderr), -1); err != nil {
+	if e.proc, err = e.l.starter.Start(e.sandbox.Command(c.In, c.Out, stderr), -1); err != nil {
 		return err
 	}
-	if err := e.sandbox.ProcessStarted(e.proc.pid()); err != nil {
+	if err := e.sandbox.ProcessStarted(e.proc.PID()); err != nil {
 		return err
 	}
 	if err := e.sandbox.Setup(ctx, sandbox.Config{
@@ -158,16 +159,16 @@ func (e *Encoder) startInSandbox(ctx context.Context, c EncoderCommand, stderr *
 	}); err != nil {
 		return err
 	}
-	return e.sandbox.Exec(ctx, e.proc.kill)
+	return e.sandbox.Exec(ctx, e.proc.Kill)
 }
 
 func (e *Encoder) startWithoutIsolation(_ context.Context, c EncoderCommand, stderr *os.File) (err error) {
 	cmd := exec.Command(c.Program, c.Args...) //nolint:noctx // outlives the context of its start
 	cmd.Env, cmd.Dir, cmd.Stderr, cmd.ExtraFiles = []string{encoderLocale}, "/", stderr, []*os.File{c.In, c.Out}
-	if e.proc, err = e.l.starter.start(cmd, e.uid); err != nil {
+	if e.proc, err = e.l.starter.Start(cmd, e.uid); err != nil {
 		return err
 	}
-	c.limits().Apply(e.proc.pid())
+	c.limits().Apply(e.proc.PID())
 	return nil
 }
 
@@ -183,7 +184,7 @@ func librariesOf(program string) []sandbox.Mount {
 // run waits for the end of the encoder, or of the launcher.
 func (e *Encoder) run(ended func()) {
 	defer context.AfterFunc(e.l.ctx, e.Kill)()
-	<-e.proc.died
+	<-e.proc.Died
 	ended()
 	e.release()
 }
@@ -193,8 +194,8 @@ func (e *Encoder) release() {
 	defer e.l.active.Done()
 	defer close(e.done)
 	if e.proc != nil {
-		e.proc.kill()
-		<-e.proc.died
+		e.proc.Kill()
+		<-e.proc.Died
 	}
 	e.stopTail()
 	if e.sandbox != nil {
@@ -202,10 +203,10 @@ func (e *Encoder) release() {
 		e.sandbox.Close()
 	}
 	if e.uid >= 0 {
-		if err := killAll(byUID(e.uid)); err != nil {
+		if err := process.KillAll(process.ByUID(e.uid)); err != nil {
 			e.l.log.Error("failed to kill processes of an encoder", "error", err)
 		}
-		e.l.uids.release(e.uid)
+		e.l.uids.Release(e.uid)
 	}
 }
 
@@ -213,19 +214,19 @@ func (e *Encoder) release() {
 func (e *Encoder) Done() <-chan struct{} { return e.done }
 
 // Kill ends the encoder.
-func (e *Encoder) Kill() { e.proc.kill() }
+func (e *Encoder) Kill() { e.proc.Kill() }
 
 // Err returns why the encoder has failed, with its last output, after Done; nil if it has not.
 func (e *Encoder) Err() error {
-	if e.proc.cmd.ProcessState.Success() {
+	if e.proc.State().Success() {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", e.proc.cmd.ProcessState, e.stderr.lastLines(10))
+	return fmt.Errorf("%s: %s", e.proc.State(), e.stderr.LastLines(10))
 }
 
 // CPU returns the processor time of the encoder, after Done.
 func (e *Encoder) CPU() time.Duration {
-	return e.proc.cmd.ProcessState.UserTime() + e.proc.cmd.ProcessState.SystemTime()
+	return e.proc.State().UserTime() + e.proc.State().SystemTime()
 }
 
 // add moves an encoder into the control group of a browser, unless that has ended.
@@ -242,7 +243,7 @@ func (g *encoderGroup) add(e *Encoder, sb *sandbox.Sandbox) error {
 	g.changing.Add(1)
 	g.mu.Unlock()
 	defer g.changing.Done()
-	return e.proc.moveTo(sb)
+	return e.proc.MoveTo(sb)
 }
 
 func (g *encoderGroup) remove(e *Encoder) {
@@ -259,7 +260,7 @@ func (b *Browser) releaseEncoders() {
 	g.mu.Unlock()
 	g.changing.Wait()
 	for _, e := range g.list() {
-		if err := e.proc.moveTo(e.sandbox); err != nil {
+		if err := e.proc.MoveTo(e.sandbox); err != nil {
 			b.l.log.Error("failed to keep an encoder", "launchId", b.LaunchID, "error", err)
 		}
 	}

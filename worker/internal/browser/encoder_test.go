@@ -16,6 +16,7 @@ import (
 
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -190,7 +191,7 @@ func TestStartEncoder_EndsWithLauncher(t *testing.T) {
 	default:
 		t.Error("the encoder runs after the end of the launcher")
 	}
-	if _, err := r.StartEncoder(context.Background(), browser.EncoderCommand{Program: "/bin/true"}); !errors.Is(err, browser.ErrClosed) {
+	if _, err := r.StartEncoder(context.Background(), browser.EncoderCommand{Program: "/bin/true"}); !errors.Is(err, process.ErrClosed) {
 		t.Errorf("a start after the end: %v", err)
 	}
 }

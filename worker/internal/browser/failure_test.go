@@ -17,6 +17,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -225,7 +226,7 @@ func TestClose_EndsLaunchesInProgress(t *testing.T) {
 			switch {
 			case err == nil:
 				<-b.Done()
-			case !errors.Is(err, browser.ErrClosed):
+			case !errors.Is(err, process.ErrClosed):
 				t.Errorf("got %v, want closed", err)
 			}
 		})
@@ -248,7 +249,7 @@ func TestLaunch_FailsAfterClose(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.Launch(t.Context(), r.spec("late")); !errors.Is(err, browser.ErrClosed) {
+	if _, err := r.Launch(t.Context(), r.spec("late")); !errors.Is(err, process.ErrClosed) {
 		t.Errorf("got %v, want closed", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/worker/internal/browser/builds"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 )
 
 // baseFlags are given to every browser.
@@ -95,13 +97,13 @@ type command struct {
 	env  []string
 }
 
-func buildCommand(s *Spec, layout paths, disp *display, noSandbox bool) command {
+func buildCommand(s *Spec, layout paths, disp *display.Server, noSandbox bool) command {
 	args := append([]string{
 		"--remote-debugging-pipe",
 		"--remote-debugging-port=" + strconv.Itoa(s.DebugPort),
 		"--remote-debugging-address=127.0.0.1",
 		"--user-data-dir=" + layout.data,
-		markerSwitch + layout.root,
+		process.MarkerSwitch + layout.root,
 	}, baseFlags...)
 	args = append(args, windowFlags(s)...)
 	args = append(args, settingFlags(s)...)
@@ -192,7 +194,7 @@ func firstURL(s *Spec) string {
 
 // buildEnv returns the browser's environment, which inherits nothing from the
 // worker's.
-func buildEnv(s *Spec, layout paths, disp *display) []string {
+func buildEnv(s *Spec, layout paths, disp *display.Server) []string {
 	env := append(baseEnv(layout),
 		"XDG_CONFIG_HOME="+layout.home+"/.config",
 		"XDG_CACHE_HOME="+layout.home+"/.cache",
@@ -204,7 +206,7 @@ func buildEnv(s *Spec, layout paths, disp *display) []string {
 		env = append(env, vulkanDriver(s.Build))
 	}
 	if disp != nil {
-		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.number), "XAUTHORITY="+layout.xauth)
+		env = append(env, "DISPLAY=:"+strconv.Itoa(disp.Number), "XAUTHORITY="+layout.xauth)
 	}
 	if s.Locale != "" {
 		env = append(env, "LANGUAGE="+strings.ReplaceAll(s.Locale, "-", "_"))
@@ -230,7 +232,7 @@ func baseEnv(layout paths) []string {
 		"LANG=C.UTF-8",
 		"HOME=" + layout.home,
 		"TMPDIR=" + layout.tmp,
-		markerName + "=" + layout.root,
+		process.MarkerName + "=" + layout.root,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 )
 
 const (
@@ -57,19 +59,19 @@ func (b *Browser) flushLocalStorage(ctx context.Context) error {
 }
 
 // renderers returns the processes that run pages and workers.
-func (b *Browser) renderers() []procInfo {
+func (b *Browser) renderers() []process.Info {
 	ofBrowser := b.matchProcesses()
-	return processes(func(p procInfo) bool {
+	return process.List(func(p process.Info) bool {
 		if !ofBrowser(p) {
 			return false
 		}
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		return err == nil && bytes.Contains(line, []byte("--type=renderer"))
 	})
 }
 
 // endRenderers waits until renderers have ended, and kills them after rendererTimeout.
-func endRenderers(ctx context.Context, renderers []procInfo) error {
+func endRenderers(ctx context.Context, renderers []process.Info) error {
 	for deadline := time.Now().Add(rendererTimeout); time.Now().Before(deadline); {
 		if !slices.ContainsFunc(renderers, isAlive) {
 			return nil
@@ -80,10 +82,10 @@ func endRenderers(ctx context.Context, renderers []procInfo) error {
 			return context.Cause(ctx)
 		}
 	}
-	return killAll(func(p procInfo) bool { return slices.Contains(renderers, p) })
+	return process.KillAll(func(p process.Info) bool { return slices.Contains(renderers, p) })
 }
 
-func isAlive(p procInfo) bool {
-	_, alive := readProc(p.pid)
+func isAlive(p process.Info) bool {
+	_, alive := process.Read(p.PID)
 	return alive
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/browser-svc/svc/shared/lazy"
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -56,7 +58,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Brow
 	}
 	err := b.start(ctx)
 	if err == nil && !l.markReady(b) {
-		err = ErrClosed
+		err = process.ErrClosed
 	}
 	if err == nil && !spec.Warm {
 		b.startFreezing()
@@ -66,7 +68,7 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, noSandbox bool) (*Brow
 		return nil, b.describeFailure(ctx, err)
 	}
 	l.log.Debug("browser ready", "launchId", b.LaunchID, "version", b.Build.Version, "headless", b.Headless,
-		"pid", b.proc.pid(), "took", time.Since(b.StartedAt))
+		"pid", b.proc.PID(), "took", time.Since(b.StartedAt))
 	return b, nil
 }
 
@@ -133,7 +135,7 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 		}
 	}
 	if b.l.uids != nil {
-		uid, err := b.l.uids.acquire()
+		uid, err := b.l.uids.Acquire()
 		if err != nil {
 			return err
 		}
@@ -158,11 +160,14 @@ func (b *Browser) prepare(ctx context.Context) (err error) {
 	if b.Headless {
 		return ctx.Err()
 	}
-	b.display, err = startDisplay(ctx, b.l.starter, b.l.opts.Xvnc, b.dirs, b.uid, b.spec.physicalScreen())
+	b.display, err = display.Start(ctx, b.l.starter, display.Options{
+		Program: b.l.opts.Xvnc, Size: b.spec.physicalScreen(), UID: b.uid, Env: baseEnv(b.dirs.hostPaths()), Dir: b.dirs.home,
+		XAuthority: b.dirs.xauth, Socket: b.dirs.vncSocket, Passwords: b.dirs.vncAuth,
+	})
 	if err != nil {
 		return err
 	}
-	r.Display, r.Socket = b.display.number, b.display.socket
+	r.Display, r.Socket = b.display.Number, b.display.Socket
 	return b.dirs.writeRecord(r)
 }
 
@@ -281,13 +286,13 @@ func (b *Browser) dial(ctx context.Context, closed func()) (net.Conn, error) {
 // describeFailure adds the cause of a failed start and how to fix it, where
 // known.
 func (b *Browser) describeFailure(ctx context.Context, err error) error {
-	output := b.stderr.lastLines(10)
+	output := b.stderr.LastLines(10)
 	if b.exitedEarly() && (strings.Contains(output, "No usable sandbox") || strings.Contains(output, "Running as root without --no-sandbox")) {
 		return fmt.Errorf("%w: allow unprivileged user namespaces; /fleet/status names the setting", ErrNoSandbox)
 	}
 	switch {
 	case b.l.ctx.Err() != nil:
-		err = ErrClosed
+		err = process.ErrClosed
 	case ctx.Err() != nil:
 		err = fmt.Errorf("not ready in time: %w", ctx.Err())
 	case b.proc != nil:

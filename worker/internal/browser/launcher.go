@@ -12,13 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 	"github.com/browser-svc/svc/worker/internal/data/files"
 )
 
 const (
-	markerName     = "SVC_LAUNCH"    // in the environment: a launch's root
-	markerSwitch   = "--svc-launch=" // the same on the command line
 	defaultUIDBase = 61000
 	defaultUIDs    = 1000
 	defaultLockDir = "/run/svc-browser"
@@ -72,9 +71,9 @@ type Options struct {
 type Launcher struct {
 	opts      Options
 	log       *slog.Logger
-	starter   *starter
-	uids      *uidPool     // nil: browsers run as the worker's own user
-	sandboxes *sandboxPool // nil: no isolation
+	starter   *process.Starter
+	uids      *process.UIDPool // nil: browsers run as the worker's own user
+	sandboxes *sandboxPool     // nil: no isolation
 	report    sandbox.Report
 	lock      *os.File
 
@@ -103,21 +102,21 @@ func NewLauncher(opts Options) (*Launcher, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
-	var uids *uidPool
+	var uids *process.UIDPool
 	if os.Geteuid() == 0 {
 		if err := checkTraversable(dir); err != nil {
 			return nil, fmt.Errorf("launcher: %w", err)
 		}
-		if uids, err = newUIDPool(opts.UIDBase, opts.UIDCount, opts.LockDir); err != nil {
+		if uids, err = process.NewUIDPool(opts.UIDBase, opts.UIDCount, opts.LockDir); err != nil {
 			return nil, fmt.Errorf("launcher: %w", err)
 		}
 	}
-	lock, err := lockFile(filepath.Join(dir, ".lock"))
+	lock, err := process.LockFile(filepath.Join(dir, ".lock"))
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %s is in use by another worker: %w", dir, err)
 	}
 	l := &Launcher{
-		opts: opts, log: opts.Log, starter: newStarter(), uids: uids, lock: lock,
+		opts: opts, log: opts.Log, starter: process.NewStarter(), uids: uids, lock: lock,
 		live: make(map[string]*Browser), noSandbox: make(map[string]bool), report: sandbox.DisabledReport("isolation is not configured"),
 		closeSlots: make(chan struct{}, closesPerCPU*runtime.NumCPU()), closeTimeout: closeTimeout,
 	}
@@ -176,7 +175,7 @@ func (l *Launcher) Close() error {
 	if l.sandboxes != nil {
 		l.sandboxes.close()
 	}
-	l.starter.close()
+	l.starter.Close()
 	return l.lock.Close()
 }
 
@@ -186,7 +185,7 @@ func (l *Launcher) register(b *Browser) error {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		return ErrClosed
+		return process.ErrClosed
 	case l.live[b.LaunchID] != nil:
 		return fmt.Errorf("launch id %s is in use", b.LaunchID)
 	}

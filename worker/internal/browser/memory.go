@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 )
 
 // Memory returns the memory of the browser's processes and display in bytes;
@@ -12,18 +14,18 @@ import (
 // process.
 func (b *Browser) Memory() int64 {
 	var sum int64
-	for _, p := range processes(b.matchProcesses()) {
-		sum += memoryOf(p.pid)
+	for _, p := range process.List(b.matchProcesses()) {
+		sum += memoryOf(p.PID)
 	}
 	return sum
 }
 
 // matchProcesses returns a matcher for the browser's processes.
-func (b *Browser) matchProcesses() func(procInfo) bool {
+func (b *Browser) matchProcesses() func(process.Info) bool {
 	if b.uid < 0 {
-		return byLaunch(b.proc.pid(), b.l.opts.Dir, b.LaunchID)
+		return process.ByLaunch(b.proc.PID(), b.l.opts.Dir, b.LaunchID)
 	}
-	return byUID(b.uid)
+	return process.ByUID(b.uid)
 }
 
 // memoryOf returns a process's proportional share of memory or, if that is not

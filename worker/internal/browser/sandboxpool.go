@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"sync"
 
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
@@ -14,7 +15,7 @@ import (
 // launch.
 type sandboxPool struct {
 	manager *sandbox.Manager
-	starter *starter
+	starter *process.Starter
 	log     *slog.Logger
 	work    sync.WaitGroup
 
@@ -25,15 +26,15 @@ type sandboxPool struct {
 }
 
 // openSandboxPool finds out how launches can be isolated on this host.
-func openSandboxPool(ctx context.Context, opts Options, s *starter) (*sandboxPool, error) {
+func openSandboxPool(ctx context.Context, opts Options, s *process.Starter) (*sandboxPool, error) {
 	start := func(cmd *exec.Cmd) (func(), error) {
-		proc, err := s.start(cmd, -1)
+		proc, err := s.Start(cmd, -1)
 		if err != nil {
 			return nil, err
 		}
 		return func() {
-			proc.kill()
-			<-proc.died
+			proc.Kill()
+			<-proc.Died
 		}, nil
 	}
 	options := *opts.Isolation
@@ -55,7 +56,7 @@ func (r *sandboxPool) acquire() (*browserProcess, error) {
 		return r.create()
 	}
 	select {
-	case <-ready.proc.died:
+	case <-ready.proc.Died:
 		ready.discard()
 		return r.create()
 	default:
@@ -68,15 +69,15 @@ func (r *sandboxPool) create() (*browserProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	child, err := startBrowserProcess(func(read, write, stderr *os.File) (*process, error) {
-		return r.starter.start(sb.Command(read, write, stderr), -1)
+	child, err := startBrowserProcess(func(read, write, stderr *os.File) (*process.Process, error) {
+		return r.starter.Start(sb.Command(read, write, stderr), -1)
 	})
 	if err != nil {
 		sb.Close()
 		return nil, err
 	}
 	child.sandbox = sb
-	if err := sb.ProcessStarted(child.proc.pid()); err != nil {
+	if err := sb.ProcessStarted(child.proc.PID()); err != nil {
 		child.discard()
 		return nil, err
 	}

@@ -1,16 +1,15 @@
 package browser
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 )
 
 // SweepReport counts the leftovers of an earlier worker that a sweep removed.
@@ -63,17 +62,17 @@ func (l *Launcher) isLive(launchID string) bool {
 // Sandboxed processes lose the marker but stay in the group.
 func (l *Launcher) killMarked() int {
 	groups := make(map[int]bool)
-	for _, p := range processes(func(p procInfo) bool { return p.pgid != syscall.Getpgrp() }) {
-		if id, ok := launchOf(p.pid, l.opts.Dir); ok && !l.isLive(id) {
-			groups[p.pgid] = true
+	for _, p := range process.List(func(p process.Info) bool { return p.PGID != syscall.Getpgrp() }) {
+		if id, ok := process.LaunchID(p.PID, l.opts.Dir); ok && !l.isLive(id) {
+			groups[p.PGID] = true
 		}
 	}
 	if len(groups) == 0 {
 		return 0
 	}
-	match := func(p procInfo) bool { return groups[p.pgid] }
-	count := len(processes(match))
-	if err := killAll(match); err != nil {
+	match := func(p process.Info) bool { return groups[p.PGID] }
+	count := len(process.List(match))
+	if err := process.KillAll(match); err != nil {
 		l.log.Error("failed to kill leftover processes", "error", err)
 	}
 	return count
@@ -87,14 +86,13 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 		l.log.Warn("failed to read launch record", "directory", root, "error", err)
 	}
 	if err == nil {
-		if l.uids != nil && l.uids.acquireID(r.UID) {
-			defer l.uids.release(r.UID)
-			report.Processes += len(processes(byUID(r.UID)))
-			if err := killAll(byUID(r.UID)); err != nil {
+		if l.uids != nil && l.uids.AcquireID(r.UID) {
+			defer l.uids.Release(r.UID)
+			report.Processes += len(process.List(process.ByUID(r.UID)))
+			if err := process.KillAll(process.ByUID(r.UID)); err != nil {
 				return err
 			}
-			report.Displays += removeSocketsOf(r.UID)
-			removeKeymaps(r.UID)
+			report.Displays += display.Sweep(r.UID)
 		} else {
 			report.Displays += r.removeDisplay()
 		}
@@ -110,62 +108,10 @@ func (l *Launcher) sweepLaunch(root string, report *SweepReport) error {
 // the number of sockets removed.
 func (r record) removeDisplay() int {
 	switch {
-	case r.Socket != (socketID{}) && removeSocket(r.Display, r.Socket):
+	case r.Socket != (display.SocketID{}) && display.RemoveSocket(r.Display, r.Socket):
 		return 1
-	case r.Socket == (socketID{}) && !r.DisplaySince.IsZero():
-		return removeOrphanedSockets(os.Getuid(), r.DisplaySince)
+	case r.Socket == (display.SocketID{}) && !r.DisplaySince.IsZero():
+		return display.RemoveOrphanedSockets(os.Getuid(), r.DisplaySince)
 	}
 	return 0
-}
-
-// removeSocketsOf removes all display sockets of a user without processes,
-// including those of displays that died before they were recorded.
-func removeSocketsOf(uid int) int {
-	removed := 0
-	for number, socket := range socketsOf(uid) {
-		if removeSocket(number, socket) {
-			removed++
-		}
-	}
-	return removed
-}
-
-// removeKeymaps removes the keymap of a server that died while compiling it. The
-// file is named after the display number and would prevent servers of other
-// users from using that number. The user must run no other server.
-func removeKeymaps(owner int) {
-	paths, _ := filepath.Glob("/tmp/server-*.xkm")
-	for _, path := range paths {
-		var st unix.Stat_t
-		if unix.Lstat(path, &st) == nil && int(st.Uid) == owner {
-			os.Remove(path)
-		}
-	}
-}
-
-// removeOrphanedSockets removes the sockets of a server that died before it
-// reported its number: those that its user created since then and that no
-// process uses. A killed process may hold one for a moment. It returns their
-// number.
-func removeOrphanedSockets(owner int, since time.Time) (removed int) {
-	const timeout = time.Second
-	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
-		all, err := os.ReadFile("/proc/net/unix")
-		if err != nil {
-			return removed
-		}
-		held := false
-		for number, socket := range socketsOf(owner) {
-			switch {
-			case socket.Changed < since.UnixNano():
-			case bytes.Contains(all, []byte(" "+socketPath(number)+"\n")):
-				held = true
-			case removeSocket(number, socket):
-				removed++
-			}
-		}
-		if !held || time.Now().After(deadline) {
-			return removed
-		}
-	}
 }

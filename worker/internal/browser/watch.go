@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"net"
 	"time"
 )
 
@@ -17,7 +16,7 @@ const maxMissedAnswers = 6
 func (b *Browser) awaitExit() {
 	timeout := b.l.opts.UnresponsiveTimeout
 	if timeout <= 0 {
-		<-b.proc.died
+		<-b.proc.Died
 		return
 	}
 	ticker := time.NewTicker(max(timeout/maxMissedAnswers, time.Millisecond))
@@ -27,7 +26,7 @@ func (b *Browser) awaitExit() {
 	answers, pending, missed := make(chan error, 1), false, 0
 	for {
 		select {
-		case <-b.proc.died:
+		case <-b.proc.Died:
 			return
 		case err := <-answers:
 			pending, missed = false, missed+1
@@ -45,10 +44,10 @@ func (b *Browser) awaitExit() {
 			missed++
 		}
 		if missed >= maxMissedAnswers {
-			b.l.log.Error("browser does not answer; killing it", "launchId", b.LaunchID, "pid", b.proc.pid(), "timeout", timeout)
+			b.l.log.Error("browser does not answer; killing it", "launchId", b.LaunchID, "pid", b.proc.PID(), "timeout", timeout)
 			b.unresponsive.Store(true)
 			b.killNow()
-			<-b.proc.died
+			<-b.proc.Died
 			return
 		}
 		if !pending {
@@ -58,40 +57,8 @@ func (b *Browser) awaitExit() {
 	}
 }
 
-// displayTimeout limits how long a display may take to answer.
-const displayTimeout = 2 * time.Second
-
 // displayLost reports whether the browser ended because its display did:
 // Chromium then exits as if a client had closed it.
 func (b *Browser) displayLost() bool {
-	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.responds()
-}
-
-// responds reports whether the X server serves clients: it refuses a connection
-// without the cookie at once.
-func (d *display) responds() bool {
-	select {
-	case <-d.proc.died:
-		return false
-	default:
-	}
-	if socket, err := statSocket(socketPath(d.number)); err != nil || socket != d.socket {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), displayTimeout)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(d.number))
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(displayTimeout)); err != nil {
-		return false
-	}
-	// The setup request of an X client: little-endian, version 11.0, no authorization.
-	if _, err := conn.Write([]byte{'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-		return false
-	}
-	n, _ := conn.Read(make([]byte, 1))
-	return n > 0
+	return b.display != nil && !b.exit.Killed && b.exit.Signal == 0 && !b.display.Responds()
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/browser-svc/svc/shared/testenv"
-	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
 )
 
@@ -248,7 +248,7 @@ func TestConnect_Errors(t *testing.T) {
 			t.Errorf("the error contains the password: %v", err)
 		}
 	}
-	up := s.connect(t, func(d browser.Display) string { return d.Password })
+	up := s.connect(t, func(d display.VNC) string { return d.Password })
 	if w, h := up.Size(); w != 800 || h != 600 {
 		t.Errorf("size %dx%d", w, h)
 	}

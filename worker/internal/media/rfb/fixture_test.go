@@ -14,6 +14,7 @@ import (
 	"github.com/browser-svc/svc/shared/settings"
 	"github.com/browser-svc/svc/shared/testenv"
 	"github.com/browser-svc/svc/worker/internal/browser"
+	"github.com/browser-svc/svc/worker/internal/browser/display"
 	"github.com/browser-svc/svc/worker/internal/media/rfb"
 	"github.com/browser-svc/svc/worker/internal/testing/browsertest"
 )
@@ -111,7 +112,7 @@ func (s *fixture) open(t *testing.T, path string) {
 }
 
 // connect connects to the browser's display.
-func (s *fixture) connect(t *testing.T, password func(browser.Display) string) *rfb.Upstream {
+func (s *fixture) connect(t *testing.T, password func(display.VNC) string) *rfb.Upstream {
 	t.Helper()
 	d, ok := s.Display()
 	if !ok {
@@ -124,8 +125,8 @@ func (s *fixture) connect(t *testing.T, password func(browser.Display) string) *
 	return up
 }
 
-func fullPassword(d browser.Display) string     { return d.Password }
-func viewOnlyPassword(d browser.Display) string { return d.ViewPassword }
+func fullPassword(d display.VNC) string     { return d.Password }
+func viewOnlyPassword(d display.VNC) string { return d.ViewPassword }
 
 // assertNothingRuns fails if a goroutine of the package is left.
 func assertNothingRuns(t *testing.T) {

@@ -1,4 +1,4 @@
-package browser
+package process
 
 import (
 	"io"
@@ -13,14 +13,14 @@ const (
 	readSize = 1 << 10 // read buffer of each browser, which writes little
 )
 
-// tail keeps the last bytes written to it.
-type tail struct {
+// Tail keeps the last bytes written to it.
+type Tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
 // Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
@@ -31,14 +31,14 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // String returns the buffered bytes.
-func (t *tail) String() string {
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.buf)
 }
 
-// lastLines returns up to n of the last lines, for an error message.
-func (t *tail) lastLines(n int) string {
+// LastLines returns up to n of the last lines, for an error message.
+func (t *Tail) LastLines(n int) string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
@@ -47,10 +47,10 @@ func (t *tail) lastLines(n int) string {
 // process.
 const drainTimeout = 100 * time.Millisecond
 
-// pipe copies what a process writes to a new pipe into the tail, until every
+// Pipe copies what a process writes to a new pipe into the tail, until every
 // writer has closed it. The process gets the returned file. After the process
 // has ended, stop waits until everything is copied.
-func (t *tail) pipe() (forProcess *os.File, stop func(), err error) {
+func (t *Tail) Pipe() (forProcess *os.File, stop func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package browser
+package process
 
 import (
 	"bytes"
@@ -15,49 +15,56 @@ import (
 	"github.com/browser-svc/svc/worker/internal/browser/sandbox"
 )
 
-// procInfo is a live process, zombies excluded, as /proc shows it.
-type procInfo struct {
-	pid, pgid int
-	uid       int // real
+// Markers of the processes of a launch: their value is the directory of the launch.
+const (
+	MarkerName   = "SVC_LAUNCH"    // in the environment
+	MarkerSwitch = "--svc-launch=" // on the command line
+)
+
+// Info is a live process, zombies excluded, as /proc shows it.
+type Info struct {
+	PID, PGID int
+	UID       int // real
 }
 
-// processes lists the live processes that match.
-func processes(match func(procInfo) bool) []procInfo {
+// List lists the live processes that match.
+func List(match func(Info) bool) []Info {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var found []procInfo
+	var found []Info
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if p, ok := readProc(pid); ok && match(p) {
+		if p, ok := Read(pid); ok && match(p) {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-func readProc(pid int) (procInfo, bool) {
+// Read returns a live process; false if there is none.
+func Read(pid int) (Info, bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	fields := sandbox.StatFields(pid)
 	if len(fields) < 3 || fields[0] == "Z" || fields[0] == "X" {
-		return procInfo{}, false
+		return Info{}, false
 	}
 	pgid, err := strconv.Atoi(fields[2])
 	if err != nil {
-		return procInfo{}, false
+		return Info{}, false
 	}
 	// /proc/<pid> of a sandboxed process belongs to root, so the user id comes from
 	// its status file.
 	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
-		return procInfo{}, false
+		return Info{}, false
 	}
 	uid, ok := statusUID(string(status))
-	return procInfo{pid: pid, pgid: pgid, uid: uid}, ok
+	return Info{PID: pid, PGID: pgid, UID: uid}, ok
 }
 
 func statusUID(status string) (int, bool) {
@@ -74,60 +81,61 @@ func statusUID(status string) (int, bool) {
 	return 0, false
 }
 
-// hasNoProcess reports whether no process has this real user id, zombies included. The
+// HasNone reports whether no process has this real user id, zombies included. The
 // kernel answers in microseconds, also with thousands of processes. The id is not 0.
-func hasNoProcess(uid int) bool {
+func HasNone(uid int) bool {
 	_, err := unix.Getpriority(unix.PRIO_USER, uid)
 	return errors.Is(err, unix.ESRCH)
 }
 
-// Pauses between the scans of killAll. A scan reads two files of every process of the
+// Pauses between the scans of KillAll. A scan reads two files of every process of the
 // machine, and a large process takes tens of milliseconds to end.
 const (
 	firstScanPause = 2 * time.Millisecond
 	maxScanPause   = 32 * time.Millisecond
 )
 
-// killAll kills the matching processes, including new ones, until none remains. It
+// KillAll kills the matching processes, including new ones, until none remains. It
 // returns an error after two seconds.
-func killAll(match func(procInfo) bool) error {
+func KillAll(match func(Info) bool) error {
 	deadline := time.Now().Add(2 * time.Second)
 	for pause := firstScanPause; ; pause = min(2*pause, maxScanPause) {
-		left := processes(match)
+		left := List(match)
 		if len(left) == 0 {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d killed processes are still alive, the first is %d", len(left), left[0].pid)
+			return fmt.Errorf("%d killed processes are still alive, the first is %d", len(left), left[0].PID)
 		}
 		for _, p := range left {
-			syscall.Kill(p.pid, syscall.SIGKILL)
+			syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		time.Sleep(pause)
 	}
 }
 
-func byUID(uid int) func(procInfo) bool {
-	return func(p procInfo) bool { return p.uid == uid }
+// ByUID matches the processes of a user.
+func ByUID(uid int) func(Info) bool {
+	return func(p Info) bool { return p.UID == uid }
 }
 
-// byLaunch matches the processes of a launch by their group and marker, for launches
+// ByLaunch matches the processes of a launch by their group and marker, for launches
 // that share a user: crash handlers leave the group but keep the marker.
-func byLaunch(pgid int, dir, launchID string) func(procInfo) bool {
-	return func(p procInfo) bool {
-		if p.pgid == pgid {
+func ByLaunch(pgid int, dir, launchID string) func(Info) bool {
+	return func(p Info) bool {
+		if p.PGID == pgid {
 			return true
 		}
-		id, ok := launchOf(p.pid, dir)
+		id, ok := LaunchID(p.PID, dir)
 		return ok && id == launchID
 	}
 }
 
-// launchOf returns the launch in dir that a process belongs to, from its marker.
+// LaunchID returns the launch in dir that a process belongs to, from its marker.
 // Chromium's main process overwrites its environment, so the marker is also on its
 // command line; displays and crash handlers have it in their environment.
-func launchOf(pid int, dir string) (launchID string, ok bool) {
-	for file, marker := range map[string]string{"cmdline": markerSwitch, "environ": markerName + "="} {
+func LaunchID(pid int, dir string) (launchID string, ok bool) {
+	for file, marker := range map[string]string{"cmdline": MarkerSwitch, "environ": MarkerName + "="} {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			continue
@@ -140,17 +148,4 @@ func launchOf(pid int, dir string) (launchID string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// enoughSharedMemory is the shared memory that a browser may need, in bytes.
-const enoughSharedMemory = 512 << 20
-
-// smallSharedMemory reports whether /dev/shm is too small for a browser, as
-// in a container with default settings.
-func smallSharedMemory() bool {
-	var fs unix.Statfs_t
-	if unix.Statfs("/dev/shm", &fs) != nil {
-		return true
-	}
-	return fs.Blocks*uint64(fs.Bsize) < enoughSharedMemory
 }

@@ -1,4 +1,4 @@
-package browser
+package process
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// uidPool allocates user ids, one per launch. A lock file per id keeps workers
+// UIDPool allocates user ids, one per launch. A lock file per id keeps workers
 // on the same machine from using the same id; the kernel releases it when the
 // holder ends.
-type uidPool struct {
+type UIDPool struct {
 	base, count int
 	lockDir     string
 
@@ -22,15 +22,17 @@ type uidPool struct {
 	held map[int]*os.File
 }
 
-func newUIDPool(base, count int, lockDir string) (*uidPool, error) {
+// NewUIDPool returns a pool of count ids from base, with its locks in a directory, which is created
+// if needed.
+func NewUIDPool(base, count int, lockDir string) (*UIDPool, error) {
 	if err := os.MkdirAll(lockDir, 0o700); err != nil {
 		return nil, fmt.Errorf("user id locks: %w", err)
 	}
-	return &uidPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
+	return &UIDPool{base: base, count: count, lockDir: lockDir, held: make(map[int]*os.File)}, nil
 }
 
-// acquire returns an id that is not locked and has no process.
-func (p *uidPool) acquire() (int, error) {
+// Acquire returns an id that is not locked and has no process.
+func (p *UIDPool) Acquire() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for range p.count {
@@ -39,7 +41,7 @@ func (p *uidPool) acquire() (int, error) {
 		if !p.lock(uid) {
 			continue
 		}
-		if hasNoProcess(uid) {
+		if HasNone(uid) {
 			return uid, nil
 		}
 		p.unlock(uid)
@@ -47,18 +49,18 @@ func (p *uidPool) acquire() (int, error) {
 	return 0, errors.New("no free user id")
 }
 
-// acquireID locks this id, even if it has processes; false if it is locked.
-func (p *uidPool) acquireID(uid int) bool {
+// AcquireID locks this id, even if it has processes; false if it is locked.
+func (p *UIDPool) AcquireID(uid int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.contains(uid) && p.lock(uid)
 }
 
-func (p *uidPool) lock(uid int) bool {
+func (p *UIDPool) lock(uid int) bool {
 	if p.held[uid] != nil {
 		return false
 	}
-	f, err := lockFile(filepath.Join(p.lockDir, strconv.Itoa(uid)))
+	f, err := LockFile(filepath.Join(p.lockDir, strconv.Itoa(uid)))
 	if err != nil {
 		return false
 	}
@@ -66,25 +68,27 @@ func (p *uidPool) lock(uid int) bool {
 	return true
 }
 
-func (p *uidPool) release(uid int) {
+// Release unlocks an id.
+func (p *UIDPool) Release(uid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unlock(uid)
 }
 
 // unlock is release for a caller that holds the lock of the pool.
-func (p *uidPool) unlock(uid int) {
+func (p *UIDPool) unlock(uid int) {
 	if f := p.held[uid]; f != nil {
 		f.Close()
 		delete(p.held, uid)
 	}
 }
 
-func (p *uidPool) contains(uid int) bool { return uid >= p.base && uid < p.base+p.count }
+// contains reports whether the pool has an id.
+func (p *UIDPool) contains(uid int) bool { return uid >= p.base && uid < p.base+p.count }
 
-// lockFile locks a file, creating it if needed, until it is closed or the
+// LockFile locks a file, creating it if needed, until it is closed or the
 // process ends. It fails at once if the file is locked.
-func lockFile(path string) (*os.File, error) {
+func LockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

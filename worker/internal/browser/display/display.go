@@ -1,4 +1,7 @@
-package browser
+// Package display starts the X server of a headful browser, which is also its VNC server, and
+// removes its files: those of its own servers, and those that an earlier worker left. A Server
+// owns a goroutine that copies its output until it ends.
+package display
 
 import (
 	"bufio"
@@ -9,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,57 +20,61 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/browser-svc/svc/shared/settings"
+	"github.com/browser-svc/svc/worker/internal/browser/process"
 )
 
 const socketDir = "/tmp/.X11-unix"
 
-// Display is the VNC server of a headful browser's display (RFB 3.8, VNC
+// VNC is the VNC server of a headful browser's display (RFB 3.8, VNC
 // authentication). Only the worker and the browser's user can connect to its
 // socket.
-type Display struct {
+type VNC struct {
 	Socket       string // path
 	Password     string // allows input
 	ViewPassword string // allows viewing only
 }
 
-// Display returns how to reach the browser's display; false when headless.
-func (b *Browser) Display() (Display, bool) {
-	if b.display == nil {
-		return Display{}, false
-	}
-	return b.display.vnc, true
-}
-
-// display is the X server of one launch. Clients need its socket and its cookie.
-type display struct {
-	number    int
-	socket    socketID
-	vnc       Display
-	proc      *process
+// Server is the X server of one launch. Clients need its socket and its cookie.
+type Server struct {
+	Number    int
+	Socket    SocketID
+	VNC       VNC
+	proc      *process.Process
 	owner     int       // user id of the server
 	startedAt time.Time // before the server
 	once      sync.Once
 }
 
-// socketID distinguishes a display's socket from a later one with the same name;
+// SocketID distinguishes a display's socket from a later one with the same name;
 // inode numbers alone are reused too soon. The zero value means none.
-type socketID struct {
+type SocketID struct {
 	Inode   uint64 `json:"inode"`
 	Changed int64  `json:"changed"` // nanoseconds
 }
 
-func socketPath(number int) string { return fmt.Sprintf("%s/X%d", socketDir, number) }
+// SocketPath returns the path of the socket of X clients.
+func SocketPath(number int) string { return fmt.Sprintf("%s/X%d", socketDir, number) }
 
-// startDisplay starts an X server as uid and waits until it is ready. The server
-// chooses a free display number and reports it, so two servers never collide.
-func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid int, size settings.Size) (*display, error) {
-	if err := writeCookie(d.xauth, uid); err != nil {
+// Options describes an X server.
+type Options struct {
+	Program string // Xvnc
+	Size    settings.Size
+	UID     int      // runs the server; negative for the worker's own
+	Env     []string // of the server
+	Dir     string   // its working directory
+
+	// Files that are created: the cookie of X clients, the VNC server's socket, its passwords.
+	XAuthority, Socket, Passwords string
+}
+
+// Start starts an X server and waits until it is ready. The server chooses a free
+// display number and reports it, so two servers never collide.
+func Start(ctx context.Context, s *process.Starter, o Options) (*Server, error) {
+	if err := writeCookie(o.XAuthority, o.UID); err != nil {
 		return nil, fmt.Errorf("display: %w", err)
 	}
-	vnc, err := writePasswords(d, uid)
+	vnc, err := writePasswords(o)
 	if err != nil {
 		return nil, fmt.Errorf("display: %w", err)
 	}
@@ -78,23 +86,23 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		return nil, fmt.Errorf("display: %w", err)
 	}
 	defer number.Close()
-	log := &tail{}
-	stderr, stop, err := log.pipe()
+	log := &process.Tail{}
+	stderr, stop, err := log.Pipe()
 	if err != nil {
 		reports.Close()
 		return nil, fmt.Errorf("display: %w", err)
 	}
 	args := append([]string{"-displayfd", "3",
-		"-geometry", fmt.Sprintf("%dx%d", size.Width, size.Height), "-depth", "24",
-		"-nolisten", "tcp", "-auth", d.xauth, "-s", "0", "-noreset"}, vncArgs(d)...)
-	cmd := exec.Command(program, args...) //nolint:noctx // ended by stop
-	cmd.Env, cmd.Dir = baseEnv(d.hostPaths()), d.home
+		"-geometry", fmt.Sprintf("%dx%d", o.Size.Width, o.Size.Height), "-depth", "24",
+		"-nolisten", "tcp", "-auth", o.XAuthority, "-s", "0", "-noreset"}, vncArgs(o)...)
+	cmd := exec.Command(o.Program, args...) //nolint:noctx // ended by stop
+	cmd.Env, cmd.Dir = o.Env, o.Dir
 	cmd.ExtraFiles, cmd.Stderr = []*os.File{reports}, stderr
-	disp := &display{vnc: vnc, owner: uid, startedAt: time.Now()}
-	if uid < 0 {
+	disp := &Server{VNC: vnc, owner: o.UID, startedAt: time.Now()}
+	if o.UID < 0 {
 		disp.owner = os.Getuid()
 	}
-	proc, err := s.start(cmd, uid)
+	proc, err := s.Start(cmd, o.UID)
 	reports.Close()
 	stderr.Close()
 	if err != nil {
@@ -102,19 +110,19 @@ func startDisplay(ctx context.Context, s *starter, program string, d dirs, uid i
 		return nil, fmt.Errorf("display: %w", err)
 	}
 	go func() {
-		<-proc.died
+		<-proc.Died
 		stop()
 	}()
 	disp.proc = proc
 	if err := disp.await(ctx, number); err != nil {
-		disp.stop()
+		disp.Stop()
 		stop() // the log is complete
-		return nil, fmt.Errorf("display: %w: %s", err, log.lastLines(5))
+		return nil, fmt.Errorf("display: %w: %s", err, log.LastLines(5))
 	}
 	return disp, nil
 }
 
-func (d *display) await(ctx context.Context, number *os.File) error {
+func (d *Server) await(ctx context.Context, number *os.File) error {
 	defer context.AfterFunc(ctx, func() { _ = number.SetReadDeadline(time.Now()) })()
 	line, err := bufio.NewReader(number).ReadString('\n')
 	if ctx.Err() != nil {
@@ -123,22 +131,22 @@ func (d *display) await(ctx context.Context, number *os.File) error {
 	if err != nil {
 		return fmt.Errorf("the X server reported no display number: %w", err)
 	}
-	if d.number, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+	if d.Number, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		return fmt.Errorf("the X server reported no display number: %w", err)
 	}
-	d.socket, err = statSocket(socketPath(d.number))
+	d.Socket, err = statSocket(SocketPath(d.Number))
 	return err
 }
 
-// stop kills the server and removes its files in /tmp. The socket is removed
+// Stop kills the server and removes its files in /tmp. The socket is removed
 // first: while the server lives, no other server takes its number.
-func (d *display) stop() {
+func (d *Server) Stop() {
 	d.once.Do(func() {
-		removeSocket(d.number, d.socket)
-		d.proc.kill()
-		<-d.proc.died
-		if d.socket == (socketID{}) {
-			removeOrphanedSockets(d.owner, d.startedAt)
+		RemoveSocket(d.Number, d.Socket)
+		d.proc.Kill()
+		<-d.proc.Died
+		if d.Socket == (SocketID{}) {
+			RemoveOrphanedSockets(d.owner, d.startedAt)
 		}
 		if d.owner != os.Getuid() {
 			removeKeymaps(d.owner)
@@ -146,41 +154,40 @@ func (d *display) stop() {
 	})
 }
 
-// socketsOf returns the sockets of displays that belong to a user, by number.
-func socketsOf(uid int) map[int]socketID {
-	found := make(map[int]socketID)
-	entries, _ := os.ReadDir(socketDir) // none without a directory
-	for _, e := range entries {
-		number, err := strconv.Atoi(strings.TrimPrefix(e.Name(), "X"))
-		if err != nil {
-			continue
-		}
-		var st unix.Stat_t
-		if unix.Lstat(socketPath(number), &st) == nil && int(st.Uid) == uid {
-			found[number] = socketID{Inode: st.Ino, Changed: st.Ctim.Nano()}
-		}
-	}
-	return found
-}
+// answerTimeout limits how long a display may take to answer.
+const answerTimeout = 2 * time.Second
 
-// removeSocket removes a display's socket and lock, and the keymap of a server that died while
-// compiling it, unless another server uses the number.
-func removeSocket(number int, socket socketID) bool {
-	if got, err := statSocket(socketPath(number)); err != nil || got != socket {
+// Responds reports whether the X server serves clients: it refuses a connection
+// without the cookie at once.
+func (d *Server) Responds() bool {
+	select {
+	case <-d.proc.Died:
+		return false
+	default:
+	}
+	if socket, err := statSocket(SocketPath(d.Number)); err != nil || socket != d.Socket {
 		return false
 	}
-	os.Remove(fmt.Sprintf("/tmp/.X%d-lock", number))
-	os.Remove(fmt.Sprintf("/tmp/server-%d.xkm", number))
-	return os.Remove(socketPath(number)) == nil
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", SocketPath(d.Number))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return false
+	}
+	// The setup request of an X client: little-endian, version 11.0, no authorization.
+	if _, err := conn.Write([]byte{'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+		return false
+	}
+	n, _ := conn.Read(make([]byte, 1))
+	return n > 0
 }
 
-func statSocket(path string) (socketID, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return socketID{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return socketID{Inode: st.Ino, Changed: st.Ctim.Nano()}, nil
-}
+// PID returns the id of the server's process.
+func (d *Server) PID() int { return d.proc.PID() }
 
 func ensureSocketDir() error {
 	err := os.Mkdir(socketDir, 0o777)
@@ -195,10 +202,10 @@ func ensureSocketDir() error {
 
 // vncArgs returns the arguments that make the X server a VNC server on a socket
 // of the launch.
-func vncArgs(d dirs) []string {
+func vncArgs(o Options) []string {
 	return []string{
-		"-rfbport", "-1", "-rfbunixpath", d.vncSocket, "-rfbunixmode", "0600",
-		"-SecurityTypes", "VncAuth", "-PasswordFile", d.vncAuth,
+		"-rfbport", "-1", "-rfbunixpath", o.Socket, "-rfbunixmode", "0600",
+		"-SecurityTypes", "VncAuth", "-PasswordFile", o.Passwords,
 		"-UseBlacklist=0", // all who can connect share one address: failures of one would lock out the worker
 		"-AlwaysShared", "-AcceptSetDesktopSize=0", "-desktop", "browser",
 		"-AllowOverride=", // else X clients may change the settings
@@ -209,13 +216,13 @@ func vncArgs(d dirs) []string {
 
 // writePasswords creates the display's passwords and the file from which the
 // server reads them: eight bytes each, the view-only one last.
-func writePasswords(d dirs, uid int) (Display, error) {
-	vnc := Display{Socket: d.vncSocket, Password: newVNCPassword(), ViewPassword: newVNCPassword()}
+func writePasswords(o Options) (VNC, error) {
+	vnc := VNC{Socket: o.Socket, Password: newVNCPassword(), ViewPassword: newVNCPassword()}
 	raw, err := encodePasswords(vnc.Password, vnc.ViewPassword)
 	if err != nil {
-		return Display{}, err
+		return VNC{}, err
 	}
-	return vnc, writeOwned(d.vncAuth, raw, uid)
+	return vnc, writeOwned(o.Passwords, raw, o.UID)
 }
 
 // newVNCPassword returns a password of eight characters, the maximum of VNC
