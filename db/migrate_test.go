@@ -165,6 +165,28 @@ func TestMigrate_KeepsPoolTimeouts(t *testing.T) {
 	}
 }
 
+// TestMigrations_ValidateConstraintsLater: a migration that adds a constraint to a table and
+// validates it in the same transaction would keep the table locked while it is read.
+func TestMigrations_ValidateConstraintsLater(t *testing.T) {
+	names, err := fs.Glob(db.Files(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names[1:] { // the first one creates all of its tables
+		text, err := fs.ReadFile(db.Files(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if added, later := strings.Count(string(text), "ADD CONSTRAINT"), strings.Count(string(text), "NOT VALID"); added != later {
+			t.Errorf("%s adds %d constraints, %d of them with NOT VALID", name, added, later)
+		}
+	}
+	var invalid []string
+	if err := sqlx.Select(dbtest.New(t), &invalid, `SELECT conname FROM pg_constraint WHERE NOT convalidated`); err != nil || len(invalid) > 0 {
+		t.Errorf("not validated: %q, %v", invalid, err)
+	}
+}
+
 func TestVersion_ReturnsZeroForEmptyDatabase(t *testing.T) {
 	pool := dbtest.Open(t, dbtest.NewEmptyDSN(t), pg.Options{})
 	current, newest, err := db.Version(t.Context(), pool.DB)

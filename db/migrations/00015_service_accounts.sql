@@ -24,14 +24,14 @@ CALL enable_tenant_rls('service_accounts', 'organization_id');
 ALTER TABLE access_tokens
     ALTER COLUMN user_id DROP NOT NULL,
     ADD COLUMN service_account_id uuid,
-    ADD CONSTRAINT access_tokens_subject CHECK ((user_id IS NULL) <> (service_account_id IS NULL)),
+    ADD CONSTRAINT access_tokens_subject CHECK ((user_id IS NULL) <> (service_account_id IS NULL)) NOT VALID,
     ADD CONSTRAINT access_tokens_service_account_fkey FOREIGN KEY (organization_id, service_account_id)
-        REFERENCES service_accounts (organization_id, id) ON DELETE CASCADE;
+        REFERENCES service_accounts (organization_id, id) ON DELETE CASCADE NOT VALID;
 CREATE INDEX access_tokens_service_account_idx ON access_tokens (organization_id, service_account_id) WHERE service_account_id IS NOT NULL;
 COMMENT ON TABLE access_tokens IS 'Tokens with which programs act for a user or a service account in one organization. They end with the membership or the account.';
 
 ALTER TABLE audit_events
     ADD COLUMN actor_name text,
     DROP CONSTRAINT audit_events_actor_type_check,
-    ADD CONSTRAINT audit_events_actor_type_check CHECK (actor_type IN ('user', 'key', 'serviceAccount', 'operator', 'system'));
+    ADD CONSTRAINT audit_events_actor_type_check CHECK (actor_type IN ('user', 'key', 'serviceAccount', 'operator', 'system')) NOT VALID;
 COMMENT ON COLUMN audit_events.actor_name IS 'The name of a service account at the time of the event; null for other actors.';

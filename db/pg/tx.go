@@ -53,6 +53,19 @@ func EnterOrg(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
 	return nil
 }
 
+// CountForLimit returns the number of rows of an organization in a table. It blocks
+// concurrent calls until tx ends, and counts in a separate statement, which sees what
+// those before have committed.
+func CountForLimit(ctx context.Context, tx *sqlx.Tx, table string, orgID uuid.UUID) (count int, err error) {
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, table+" of "+orgID.String()); err != nil {
+		return 0, fmt.Errorf("lock the %s of an organization: %w", table, err)
+	}
+	if err := tx.GetContext(ctx, &count, `SELECT count(*) FROM `+table+` WHERE organization_id = $1`, orgID); err != nil {
+		return 0, fmt.Errorf("count the %s of an organization: %w", table, err)
+	}
+	return count, nil
+}
+
 func runTx(ctx context.Context, db *sqlx.DB, fn func(tx *sqlx.Tx) error) (err error) {
 	tx, err := db.BeginTxx(ctx, nil)
 	if err != nil {

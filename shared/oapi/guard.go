@@ -34,6 +34,7 @@ type Operation struct {
 	Params map[string]string // the path parameters, decoded but not yet validated
 	Public bool              // requires no credential
 	Scope  string            // x-scope, which an access token needs; empty refuses access tokens
+	Again  bool              // a check by CheckAgain
 	// AnyOrganization allows another organization than the active one
 	// (x-active-organization: any).
 	AnyOrganization bool
@@ -169,7 +170,7 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 			if err := op.checkMethod(c); err != nil {
 				return err
 			}
-			if err := g.admit(c, op); err != nil {
+			if err := g.admit(c, op, false); err != nil {
 				return err
 			}
 			if err := g.inspect(c, op); err != nil {
@@ -178,6 +179,16 @@ func (g *Guard) Middleware() echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// CheckAgain authenticates and authorizes a request again, for the handler of a long
+// response. The errors are those of the first check.
+func (g *Guard) CheckAgain(c echo.Context) error {
+	op := g.lookup(c.Request().Method, c.Path())
+	if op == nil || op.selfAuthorizing {
+		return nil
+	}
+	return g.admit(c, op, true)
 }
 
 // Inspect validates a request of an operation with `x-guard: request`. Requests of

@@ -64,14 +64,14 @@ func (s *spec) credentialLocation(scheme string) (location, name string) {
 }
 
 // admit authenticates and authorizes a request and sets its new context.
-func (g *Guard) admit(c echo.Context, o *operation) error {
+func (g *Guard) admit(c echo.Context, o *operation, again bool) error {
 	r, err := o.authenticate(c.Request())
 	if err != nil {
 		return err
 	}
 	if g.authorize != nil {
 		info := o.info
-		info.Params = pathParams(c, o)
+		info.Params, info.Again = pathParams(c, o), again
 		ctx, err := g.authorize(r.Context(), info)
 		if err != nil {
 			return err

@@ -25,6 +25,8 @@ type Options struct {
 	// Public is the URL of the service for browsers. Its path is the base of the
 	// relative URLs in the page. nil means the path /.
 	Public *url.URL
+	// Frames allows the page to show pages of the service in frames.
+	Frames bool
 }
 
 // Bundle is a built web application.
@@ -36,7 +38,7 @@ type Bundle struct {
 // policy allows resources and requests of this service only. Screenshots are data: and
 // blob: URLs.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
-	"connect-src 'self'; media-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
+	"connect-src 'self'; media-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
 
 const (
 	assetsDir = "assets"
@@ -83,7 +85,7 @@ func New(files fs.FS, options Options) (*Bundle, error) {
 	page := strings.Replace(string(index), base, `<base href="`+html.EscapeString(basePath(options.Public))+`">`, 1)
 	b := &Bundle{assets: map[string]echo.HandlerFunc{}}
 	b.page = Asset{
-		ContentType: "text/html; charset=utf-8", Policy: policy, Encodings: []string{Brotli, Gzip},
+		ContentType: "text/html; charset=utf-8", Policy: options.policy(), Encodings: []string{Brotli, Gzip},
 		Content: func() []byte { return []byte(page) },
 	}.Handler()
 	err = fs.WalkDir(files, assetsDir, func(name string, entry fs.DirEntry, err error) error {
@@ -99,6 +101,13 @@ func New(files fs.FS, options Options) (*Bundle, error) {
 		return nil, fmt.Errorf("web application: %w", err)
 	}
 	return b, nil
+}
+
+func (o Options) policy() string {
+	if o.Frames {
+		return policy + "; frame-src 'self'"
+	}
+	return policy
 }
 
 func (b *Bundle) addAsset(files fs.FS, name string) error {

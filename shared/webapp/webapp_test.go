@@ -64,7 +64,7 @@ func TestBundle_ServesPageAtEachRoute(t *testing.T) {
 			w.Header().Get("Cache-Control") != "no-cache" || w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 		}
-		const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self'; frame-src 'self'; " +
+		const want = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; media-src 'self'; " +
 			"form-action 'self'; base-uri 'self'; frame-ancestors 'none'; manifest-src 'self'"
 		if got := w.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: policy %q, want %q", path, got, want)
@@ -79,6 +79,10 @@ func TestBundle_ServesPageAtEachRoute(t *testing.T) {
 	}
 	if w := do(e, "POST", "/"); w.Code != 405 {
 		t.Errorf("POST /: %d", w.Code)
+	}
+	framed := do(serve(t, webapp.Options{Frames: true}), "GET", "/").Header().Get("Content-Security-Policy")
+	if !strings.HasSuffix(framed, "; frame-src 'self'") {
+		t.Errorf("with frames: policy %q", framed)
 	}
 }
 

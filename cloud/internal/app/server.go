@@ -34,11 +34,12 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 		Logger: logger, Document: document, Name: "svc-cloud", Version: program.Version, TrustedProxies: config.TrustedProxies,
 		MaxConnections: config.MaxConnections, Observe: p.metrics.observer(document), Traces: p.traces,
 	}
-	web, err := newRouter(options, document, door, p.idempotency)
+	web, guard, err := newRouter(options, document, door, p.idempotency)
 	if err != nil {
 		return nil, httpd.Options{}, err
 	}
 	server := p.handlers(config, document.ContractVersion())
+	server.CheckAgain = guard.CheckAgain
 	cloudapi.RegisterHandlers(web, cloudapi.NewStrictHandler(server, []cloudapi.StrictMiddlewareFunc{allowWaiting}))
 	pages, err := webapp.New(p.dashboard, webapp.Options{Public: p.public})
 	if err != nil {
@@ -52,16 +53,16 @@ func (p *services) newWebServer(config Config, logger *slog.Logger) (*echo.Echo,
 }
 
 // newRouter returns a router with the middleware that every request passes before
-// its handler.
-func newRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, error) {
+// its handler, and the guard among it.
+func newRouter(options httpd.Options, document *oapi.Document, authorizer *access.Authorizer, answers replay.Store) (*echo.Echo, *oapi.Guard, error) {
 	guard, err := oapi.NewGuard(document, oapi.Options{Authenticators: authorizer.Authenticators(), Authorize: authorizer.Authorize})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	web := httpd.New(options)
 	web.Use(mapOutages(requestTimeout), authorizer.RejectInvalidKey, guard.Middleware(), authorizer.RequireSameOrigin, authorizer.RateLimitHeaders,
 		replay.New(guard, answers, options.Logger).Middleware, mapHandlerOutages)
-	return web, nil
+	return web, guard, nil
 }
 
 // handlers returns the handlers of the generated server interface.

@@ -126,6 +126,60 @@ func TestEvents_AreStreamed(t *testing.T) {
 	}
 }
 
+// TestEvents_EndWithTheAccessOfTheirReader takes away the access of open streams.
+func TestEvents_EndWithTheAccessOfTheirReader(t *testing.T) {
+	s := newLeakSearch(t)
+	s.parts.webhooks.Options.Check = 20 * time.Millisecond
+	for name, test := range map[string]struct{ user, change string }{
+		"revoked token":  {"", `DELETE FROM access_tokens WHERE id = '{tokenId}'`},
+		"smaller scopes": {"", `UPDATE access_tokens SET scopes = '{profiles:read}' WHERE id = '{tokenId}'`},
+		"smaller role":   {"admin", `UPDATE memberships SET role = 'member' WHERE user_id = '{adminId}'`},
+		"removed member": {"admin", `DELETE FROM memberships WHERE user_id = '{adminId}'`},
+		"ended session":  {"admin", `DELETE FROM auth_sessions WHERE user_id = '{adminId}'`},
+	} {
+		v := s.tenant()
+		token := v["token"] + "all"
+		if test.user != "" {
+			token = s.signIn(t, v, test.user)
+		} else {
+			s.all.MustExec(v.fill(`UPDATE access_tokens SET scopes = '{webhooks:read}' WHERE id = '{tokenId}'`))
+		}
+		stream := openEvents(s, v, token, "", "", http.StatusOK)
+		for stream.lines.Scan() && stream.lines.Text() != ": alive" { // so a caller with access passes the check
+		}
+		s.all.MustExec(v.fill(test.change))
+		if _, kind, ok := stream.next(); ok || stream.lines.Err() != nil {
+			t.Errorf("%s: got %q, %v, want the end of the stream", name, kind, stream.lines.Err())
+		}
+	}
+}
+
+// deadlines is a response that records its write deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	all []time.Time
+}
+
+// SetWriteDeadline is used by http.ResponseController.
+func (d *deadlines) SetWriteDeadline(deadline time.Time) error {
+	d.all = append(d.all, deadline)
+	return nil
+}
+
+// TestEvents_EndWithoutDeadline: the server writes the end of the response after the
+// handler, and the next response on the connection has its own time.
+func TestEvents_EndWithoutDeadline(t *testing.T) {
+	s := newLeakSearch(t)
+	v := s.tenant()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/events?waitSeconds=1", nil)
+	r.Header = http.Header{"Authorization": {"Bearer " + s.signIn(t, v, "owner")}}
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	s.server.Config.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || len(w.all) < 2 || w.all[0].IsZero() || !w.all[len(w.all)-1].IsZero() {
+		t.Errorf("status %d, the deadlines are %v", w.Code, w.all)
+	}
+}
+
 // TestWebhooks_DeliverEventsOfTheAPI creates an endpoint through the API, and verifies the
 // request that it gets, with the library of the specification.
 func TestWebhooks_DeliverEventsOfTheAPI(t *testing.T) {

@@ -40,7 +40,7 @@ An access token needs profiles:write and members:write. networkRules and service
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "the `FILE`; - for standard input")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the differences only")
-	c.Flags().BoolVar(&prune, "prune", false, "delete what the sections of the file do not have, but no owners; --dry-run lists it")
+	c.Flags().BoolVar(&prune, "prune", false, "delete what the sections of the file do not have, but no owners and not yourself; --dry-run lists it")
 	_ = c.MarkFlagRequired("file") // the flag exists
 	return c
 }
@@ -74,15 +74,20 @@ func (a *app) applyAll(file string, dryRun, prune bool) error {
 	for _, link := range p.links {
 		_, _ = fmt.Fprintln(a.errs, printable(link))
 	}
+	changes := 0
+	for _, r := range results {
+		if r.Action != unchanged {
+			changes++
+		}
+	}
+	if err == nil && dryRun && changes > 0 {
+		err = &endError{exitDifferences}
+	}
 	if a.json {
 		return errors.Join(a.emit(results), err)
 	}
 	a.printApplied(results, dryRun)
-	changes := len(slices.DeleteFunc(results, func(r applied) bool { return r.Action == unchanged }))
 	_, _ = fmt.Fprintf(a.out, "%d changes\n", changes)
-	if err == nil && dryRun && changes > 0 {
-		return &endError{exitDifferences}
-	}
 	return err
 }
 

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/gen/cloudapi"
+	svc "github.com/browser-svc/svc/openapi/sdk/go"
 )
 
 func (p *plan) addProfiles(ctx context.Context, described any) error {
@@ -53,10 +56,8 @@ func (p *plan) addMembers(ctx context.Context, described any) error {
 	if err != nil {
 		return err
 	}
-	for i := range members {
-		if members[i].fields["role"] == string(cloudapi.RoleOwner) {
-			members[i].remove = nil
-		}
+	if err := p.keepMembers(ctx, members); err != nil {
+		return err
 	}
 	invitations, err := objects("invitation", "email", func(page int32) (listing, error) {
 		return result[listing](send(p.api.ListInvitations(ctx, p.organization, &cloudapi.ListInvitationsParams{Page: &page})))
@@ -76,11 +77,34 @@ func (p *plan) addMembers(ctx context.Context, described any) error {
 			if err := o.remove(); err != nil {
 				return err
 			}
-			_, err := invite(described)
-			return err
+			if _, err := invite(described); err != nil {
+				return fmt.Errorf("the invitation with the role %v was revoked, and the new one was refused: %w", o.fields["role"], err)
+			}
+			return nil
 		}
 	}
 	return p.add("invitation", "email", described, append(members, invitations...), invite)
+}
+
+// keepMembers keeps the owners and the caller from being deleted. The caller of an access token is not known, but the only admin
+// that it can delete is its user.
+func (p *plan) keepMembers(ctx context.Context, members []object) error {
+	if !p.prune {
+		return nil
+	}
+	session, err := result[cloudapi.AuthSession](send(p.api.GetAuthSession(ctx)))
+	var refused *svc.Error
+	isToken := errors.As(err, &refused) && refused.Status == http.StatusForbidden
+	if err != nil && !isToken {
+		return err
+	}
+	for i, m := range members {
+		role := m.fields["role"]
+		if role == string(cloudapi.RoleOwner) || isToken && role == string(cloudapi.RoleAdmin) || m.id == session.User.Id.String() {
+			members[i].remove = nil
+		}
+	}
+	return nil
 }
 
 func (p *plan) addAccounts(ctx context.Context, described any) error {

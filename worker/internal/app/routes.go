@@ -116,7 +116,7 @@ func (w *worker) registerConsole(recordings access.Recordings) error {
 	if err != nil {
 		return err
 	}
-	bundle, err := webapp.New(console.Files, webapp.Options{Public: public})
+	bundle, err := webapp.New(console.Files, webapp.Options{Public: public, Frames: true})
 	if err != nil {
 		return fmt.Errorf("console: %w", err)
 	}

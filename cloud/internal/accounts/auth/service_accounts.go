@@ -83,18 +83,11 @@ func (s *Service) CreateServiceAccount(ctx context.Context, caller Caller, name 
 	return a, nil
 }
 
-// checkAccountLimit blocks concurrent creations until tx ends, and counts in a separate
-// statement, which sees what those before have committed.
+// checkAccountLimit returns Forbidden if the organization has maxServiceAccounts accounts.
 func checkAccountLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('service accounts of ' || $1, 0))`, orgID.String()); err != nil {
-		return fmt.Errorf("lock the service accounts of an organization: %w", err)
-	}
-	var count int
-	if err := tx.GetContext(ctx, &count, `SELECT count(*) FROM service_accounts WHERE organization_id = $1`, orgID); err != nil {
-		return fmt.Errorf("count the service accounts: %w", err)
-	}
-	if count < maxServiceAccounts {
-		return nil
+	count, err := pg.CountForLimit(ctx, tx, "service_accounts", orgID)
+	if err != nil || count < maxServiceAccounts {
+		return err
 	}
 	return fault.New(fault.Forbidden, "The organization has reached its limit of service accounts. Delete an account first.", fault.Detail{
 		Field: "serviceAccounts", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": count, "limit": maxServiceAccounts},

@@ -278,17 +278,19 @@ func TestAuthorize_CountsRequestsThatActOnAnOrganization(t *testing.T) {
 		name   string
 		caller auth.Caller
 		roles  []string
+		again  bool
 		want   int
 	}{
-		{"a member", member, []string{"member"}, 1},
-		{"a role too low", member, []string{"owner"}, 0},
-		{"no role asked for", member, nil, 0},
-		{"a key", auth.Caller{KeyID: keyID, OrgID: home}, nil, 1},
-		{"no credential", auth.Caller{}, nil, 0},
+		{"a member", member, []string{"member"}, false, 1},
+		{"a role too low", member, []string{"owner"}, false, 0},
+		{"no role asked for", member, nil, false, 0},
+		{"a key", auth.Caller{KeyID: keyID, OrgID: home}, nil, false, 1},
+		{"no credential", auth.Caller{}, nil, false, 0},
+		{"a check of a long response", member, []string{"member"}, true, 0},
 	} {
 		g, counts := newAuthorizer(t, memberships{home: "member"}), &requests{counted: map[uuid.UUID]int{}}
 		g.Requests = counts
-		_, _ = g.Authorize(auth.WithCaller(t.Context(), test.caller), oapi.Operation{ID: "getThing", Roles: test.roles})
+		_, _ = g.Authorize(auth.WithCaller(t.Context(), test.caller), oapi.Operation{ID: "getThing", Roles: test.roles, Again: test.again})
 		if n := counts.counted[home]; n != test.want || len(counts.counted) > test.want {
 			t.Errorf("%s: counted %v, want %d", test.name, counts.counted, test.want)
 		}

@@ -25,7 +25,7 @@ const organizationParam = "organizationId"
 // the organization is NotFound.
 func (g *Authorizer) Authorize(ctx context.Context, op oapi.Operation) (context.Context, error) {
 	ctx, err := g.authorize(ctx, op)
-	if err == nil && g.Requests != nil {
+	if err == nil && g.Requests != nil && !op.Again {
 		orgID := auth.CallerFrom(ctx).OrgID
 		if key, pending := auth.PendingKeyFrom(ctx); pending {
 			orgID = key.OrgID

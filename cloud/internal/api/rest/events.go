@@ -18,9 +18,8 @@ import (
 )
 
 const (
-	streamTime     = 5 * time.Minute  // after which the client connects and is authorized again
-	streamInterval = 15 * time.Second // between comments that keep the connection open
-	streamWrite    = 10 * time.Second // how long a client may take to read
+	streamTime  = 5 * time.Minute  // after which the client connects again
+	streamWrite = 10 * time.Second // how long a client may take to read
 )
 
 // Register adds the route of the event stream, which does not answer JSON. The guard
@@ -55,17 +54,21 @@ func (h Webhooks) receiveEvents(c echo.Context) error {
 	if c.Request().Method == http.MethodHead {
 		return nil
 	}
-	return sendEvents(ctx, eventWriter{response, http.NewResponseController(response)}, stream)
+	c.SetRequest(c.Request().WithContext(ctx))
+	return h.sendEvents(c, eventWriter{response, http.NewResponseController(response)}, stream)
 }
 
-// sendEvents sends events until ctx ends, the client is gone or too slow, or the program
-// shuts down. The client then connects again and continues.
-func sendEvents(ctx context.Context, w eventWriter, stream *webhook.Stream) error {
+// sendEvents sends events until the context of the request ends, the client is gone, too
+// slow or not allowed any more, or the program shuts down. The client then connects again
+// and continues.
+func (h Webhooks) sendEvents(c echo.Context, w eventWriter, stream *webhook.Stream) error {
+	defer w.stop()
 	if err := w.send(": connected\n\n"); err != nil {
 		return nil
 	}
-	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, streamInterval)
+	ctx := c.Request().Context()
+	for check := stream.NextCheck(time.Now()); ctx.Err() == nil; {
+		wait, cancel := context.WithDeadline(ctx, check)
 		events, err := stream.Next(wait)
 		cancel()
 		if errors.Is(err, io.EOF) {
@@ -74,10 +77,11 @@ func sendEvents(ctx context.Context, w eventWriter, stream *webhook.Stream) erro
 		if err != nil {
 			return err
 		}
-		if len(events) == 0 && ctx.Err() == nil {
-			if err := w.send(": alive\n\n"); err != nil {
+		if now := time.Now(); ctx.Err() == nil && !now.Before(check) {
+			if !h.stillAllowed(c) || w.send(": alive\n\n") != nil {
 				return nil
 			}
+			check = stream.NextCheck(now)
 		}
 		for _, event := range events {
 			text, err := json.Marshal(event)
@@ -90,6 +94,12 @@ func sendEvents(ctx context.Context, w eventWriter, stream *webhook.Stream) erro
 		}
 	}
 	return nil
+}
+
+// stillAllowed reports whether the caller may still receive events of the organization.
+func (h Webhooks) stillAllowed(c echo.Context) bool {
+	before := auth.CallerFrom(c.Request().Context()).OrgID
+	return h.CheckAgain(c) == nil && auth.CallerFrom(c.Request().Context()).OrgID == before
 }
 
 // eventWriter writes a stream with a deadline for each part.
@@ -107,3 +117,7 @@ func (w eventWriter) send(text string) error {
 	}
 	return w.control.Flush()
 }
+
+// stop ends the deadline, which would stay for the end of the response and for the next one
+// on the connection.
+func (w eventWriter) stop() { _ = w.control.SetWriteDeadline(time.Time{}) }

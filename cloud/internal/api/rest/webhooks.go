@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
 
 	"github.com/browser-svc/svc/cloud/internal/accounts/auth"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook"
@@ -15,7 +16,8 @@ import (
 
 // Webhooks serves the operations of the tag Webhooks.
 type Webhooks struct {
-	Webhooks webhooks
+	Webhooks   webhooks
+	CheckAgain func(c echo.Context) error // checks the caller of a request again
 }
 
 type webhooks interface {

@@ -36,9 +36,9 @@ type NewInvitation struct {
 	Role  Role
 }
 
-// Invite mails an invitation that is valid once and for seven days. Without mail it also
-// returns the link. The zero actorID is that of a service account. Only owners may
-// invite owners and admins (Forbidden). Returns Conflict if the address belongs to a
+// Invite creates an invitation that is valid once and for seven days, and mails it. If the
+// service sends no mail, the result has the link. A service account has the zero actorID.
+// Only owners may invite owners and admins (Forbidden). Returns Conflict if the address belongs to a
 // member or has an open invitation, and Forbidden with both numbers at the memberLimit,
 // which counts members and open invitations (specification 7.3.2). The result and the
 // work do not depend on whether the address has an account. Returns RateLimited after

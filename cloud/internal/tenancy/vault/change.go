@@ -53,19 +53,11 @@ func (s *Service) Create(ctx context.Context, orgID uuid.UUID, d Draft) (Secret,
 	return r.secret()
 }
 
-// checkLimit returns Forbidden if the organization has maxSecrets secrets. It blocks
-// concurrent creations until tx ends, and counts in a separate statement, which sees
-// what those before have committed.
+// checkLimit returns Forbidden if the organization has maxSecrets secrets.
 func checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('secrets of ' || $1, 0))`, orgID.String()); err != nil {
-		return fmt.Errorf("lock the secrets of an organization: %w", err)
-	}
-	var count int
-	if err := tx.GetContext(ctx, &count, `SELECT count(*) FROM secrets WHERE organization_id = $1`, orgID); err != nil {
-		return fmt.Errorf("count the secrets: %w", err)
-	}
-	if count < maxSecrets {
-		return nil
+	count, err := pg.CountForLimit(ctx, tx, "secrets", orgID)
+	if err != nil || count < maxSecrets {
+		return err
 	}
 	return fault.New(fault.Forbidden, "The organization has reached its limit of secrets. Delete a secret first.", fault.Detail{
 		Field: "secrets", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": count, "limit": maxSecrets},

@@ -14,8 +14,10 @@ import (
 
 const (
 	maxTargets   = 32              // the maximum number of endpoints to which a replica sends at once
+	maxOfTenant  = 8               // the maximum number of endpoints of an organization that are leased at once
 	concurrency  = 8               // the maximum number of requests to one endpoint at once
 	sendBatch    = 32              // deliveries between two extensions of a lease
+	dueWindow    = 4 * sendBatch   // due deliveries that are searched for a batch
 	leaseTime    = 2 * time.Minute // longer than a batch, even if each request of it times out
 	maxAttempts  = 10              // of a delivery, in about 27 hours
 	recordTime   = 10 * time.Second
@@ -78,15 +80,20 @@ type deliverer struct {
 	sending sync.WaitGroup
 }
 
-// claimSQL leases endpoints with due deliveries. It skips those that another replica is
-// leasing.
+// claimSQL leases endpoints with due deliveries, first those to which nothing was sent for
+// the longest time. It skips those that another replica is leasing. now() is the start of
+// the statement; an index has no use for clock_timestamp(). LIMIT keeps the subquery from
+// reading all due deliveries into a hash table.
 const claimSQL = `
 UPDATE webhook_endpoints SET lease_id = $1, lease_until = clock_timestamp() + make_interval(secs => $2)
 WHERE id = ANY (ARRAY(
-	SELECT w.id FROM webhook_endpoints w
-	WHERE w.enabled AND w.lease_until <= clock_timestamp() AND w.paused_until <= clock_timestamp() AND EXISTS (
-		SELECT FROM webhook_deliveries d WHERE d.endpoint_id = w.id AND d.state = 'pending' AND d.due_at <= clock_timestamp())
-	ORDER BY w.lease_until, random() LIMIT $3 FOR UPDATE OF w SKIP LOCKED))
+	SELECT w.id FROM webhook_endpoints w JOIN (
+		SELECT c.id, row_number() OVER (PARTITION BY c.organization_id ORDER BY c.lease_until > now() DESC, c.lease_until, c.id) AS place
+		FROM webhook_endpoints c WHERE c.lease_until > now() OR c.enabled AND c.paused_until <= now() AND (
+			SELECT true FROM webhook_deliveries d WHERE d.endpoint_id = c.id AND d.state = 'pending' AND d.due_at <= now() LIMIT 1)
+	) c ON c.id = w.id AND c.place <= $4
+	WHERE w.enabled AND w.lease_until <= now() AND w.paused_until <= now()
+	ORDER BY w.lease_until, random() LIMIT $3 FOR NO KEY UPDATE OF w SKIP LOCKED))
 RETURNING id`
 
 // startDue leases endpoints with due deliveries and starts to send to them.
@@ -97,7 +104,7 @@ func (d *deliverer) startDue(ctx context.Context) error {
 	}
 	lease := uuid.New()
 	var ids []uuid.UUID
-	if err := d.System.SelectContext(ctx, &ids, claimSQL, lease, leaseTime.Seconds(), free); err != nil {
+	if err := d.System.SelectContext(ctx, &ids, claimSQL, lease, leaseTime.Seconds(), free, maxOfTenant); err != nil {
 		return fmt.Errorf("lease endpoints: %w", err)
 	}
 	for _, id := range ids {
@@ -118,17 +125,25 @@ UPDATE webhook_endpoints SET lease_until = clock_timestamp() + make_interval(sec
 WHERE id = $1 AND lease_id = $2 AND enabled AND paused_until <= clock_timestamp() RETURNING ` + columns
 
 // dueSQL reads the due deliveries to an endpoint, without those that wait for an earlier
-// delivery of the same subject. It sorts the pending deliveries once: a search for the
-// earlier ones of each took quadratic time.
+// delivery of the same subject. It searches the first due ones only, and postpones those
+// that wait until after the earlier one: so they are not due before it, and do not fill
+// the next search. A search for the earlier one has the condition of the index of subjects:
+// with another one, old statistics make the planner read all pending deliveries each time.
 const dueSQL = `
-WITH first AS (
-	SELECT DISTINCT ON (COALESCE(subject, id::text)) id, attempts, event_id, due_at, position
-	FROM webhook_deliveries WHERE endpoint_id = $1 AND state = 'pending'
-	ORDER BY COALESCE(subject, id::text), position
+WITH due AS MATERIALIZED (
+	SELECT d.*, (
+		SELECT earlier.due_at FROM webhook_deliveries earlier
+		WHERE earlier.endpoint_id = $1 AND earlier.subject = d.subject AND earlier.position < d.position
+			AND earlier.state NOT IN ('delivered', 'failed') ORDER BY earlier.position LIMIT 1) AS earlier_due_at
+	FROM (
+		SELECT w.id, w.attempts, w.subject, w.position, w.due_at, e.id AS event_id, e.organization_id, e.type, e.data, e.created_at
+		FROM webhook_deliveries w JOIN events e ON e.id = w.event_id WHERE w.endpoint_id = $1 AND w.state = 'pending' AND w.due_at <= now()
+		ORDER BY w.due_at LIMIT $3) d
+), postponed AS (
+	UPDATE webhook_deliveries w SET due_at = due.earlier_due_at + interval '1 microsecond' FROM due WHERE w.id = due.id AND due.earlier_due_at >= due.due_at
 )
-SELECT d.id, d.attempts, e.id AS event_id, e.organization_id, e.type, e.data, e.created_at
-FROM (SELECT * FROM first WHERE due_at <= clock_timestamp() ORDER BY due_at, position LIMIT $2) d JOIN events e ON e.id = d.event_id
-ORDER BY d.due_at, d.position`
+SELECT id, attempts, event_id, organization_id, type, data, created_at
+FROM due WHERE earlier_due_at IS NULL ORDER BY due_at, position LIMIT $2`
 
 // due is a delivery that can be sent.
 type due struct {
@@ -145,10 +160,10 @@ func (q due) event() Event {
 	return Event{ID: q.EventID, OrgID: q.OrgID, Type: q.Type, CreatedAt: q.CreatedAt, Data: q.Data}
 }
 
-// deliver sends the due deliveries to an endpoint, and ends the lease.
+// deliver sends the due deliveries to an endpoint, for Options.Turn, and ends the lease.
 func (d *deliverer) deliver(ctx context.Context, id, lease uuid.UUID) error {
 	defer d.release(ctx, id, lease)
-	for ctx.Err() == nil {
+	for started := time.Now(); ctx.Err() == nil; {
 		var rows []row
 		if err := d.System.SelectContext(ctx, &rows, renewSQL, id, lease, leaseTime.Seconds()); err != nil || len(rows) == 0 {
 			return err
@@ -158,10 +173,10 @@ func (d *deliverer) deliver(ctx context.Context, id, lease uuid.UUID) error {
 			return errors.Join(err, d.pause(ctx, id))
 		}
 		var batch []due
-		if err := d.System.SelectContext(ctx, &batch, dueSQL, id, sendBatch); err != nil || len(batch) == 0 {
+		if err := d.System.SelectContext(ctx, &batch, dueSQL, id, sendBatch, dueWindow); err != nil || len(batch) == 0 {
 			return err
 		}
-		if err := d.sendBatch(ctx, t, batch); err != nil {
+		if err := d.sendBatch(ctx, t, batch); err != nil || time.Since(started) >= d.Options.withDefaults().Turn {
 			return err
 		}
 	}
@@ -175,10 +190,11 @@ func (d *deliverer) pause(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
+// release ends a lease now, so that the endpoint takes its turn after those that wait.
 func (d *deliverer) release(ctx context.Context, id, lease uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
-	_, err := d.System.ExecContext(ctx, `UPDATE webhook_endpoints SET lease_until = '-infinity' WHERE id = $1 AND lease_id = $2`, id, lease)
+	_, err := d.System.ExecContext(ctx, `UPDATE webhook_endpoints SET lease_until = clock_timestamp() WHERE id = $1 AND lease_id = $2`, id, lease)
 	if err != nil {
 		d.Logger.ErrorContext(ctx, "failed to end the lease of an endpoint", "error", err, "endpoint", id)
 	}
@@ -254,7 +270,7 @@ WITH sent AS (
 )
 UPDATE webhook_deliveries later SET due_at = CASE WHEN sent.state = 'pending' THEN sent.due_at ELSE clock_timestamp() END
 FROM sent
-WHERE later.endpoint_id = sent.endpoint_id AND later.subject = sent.subject AND later.position > sent.position AND later.state = 'pending'
+WHERE later.endpoint_id = sent.endpoint_id AND later.subject = sent.subject AND later.position > sent.position AND later.state NOT IN ('delivered', 'failed')
 	AND later.attempts = 0 AND (sent.state = 'pending' OR later.due_at > clock_timestamp())`
 
 func (d *deliverer) recordResult(ctx context.Context, q due, r result) error {
@@ -273,9 +289,9 @@ func (d *deliverer) recordResult(ctx context.Context, q due, r result) error {
 	return nil
 }
 
-// recordSummarySQL records whether the endpoint works. If all requests of a batch failed,
-// the endpoint is paused for a quarter of the time for which it has been failing, up to
-// five minutes.
+// recordSummarySQL records whether the endpoint works, unless its URL was changed
+// meanwhile. If all requests of a batch failed, the endpoint is paused for a quarter of
+// the time for which it has been failing, up to five minutes.
 const recordSummarySQL = `
 UPDATE webhook_endpoints w SET failing_since = f.since,
 	paused_until = CASE WHEN f.since IS NULL THEN '-infinity'
@@ -284,7 +300,7 @@ UPDATE webhook_endpoints w SET failing_since = f.since,
 FROM (
 	SELECT id, now, since, CASE WHEN $3 THEN 'gone' WHEN since <= now - make_interval(secs => $4) THEN 'failing' END AS reason
 	FROM (SELECT id, clock_timestamp() AS now, CASE WHEN $2 THEN COALESCE(failing_since, clock_timestamp()) END AS since
-		FROM webhook_endpoints WHERE id = $1) s
+		FROM webhook_endpoints WHERE id = $1 AND url = $6) s
 ) f
 WHERE w.id = f.id AND (f.since IS NOT NULL OR f.reason IS NOT NULL OR w.failing_since IS NOT NULL)
 RETURNING COALESCE(CASE WHEN NOT w.enabled THEN w.disabled_reason END, '')`
@@ -297,7 +313,7 @@ func (d *deliverer) recordSummary(ctx context.Context, t target, s summary) erro
 	defer cancel()
 	var disabled []string
 	err := d.System.SelectContext(ctx, &disabled, recordSummarySQL, t.ID, s.delivered == 0, s.gone, failingTime.Seconds(),
-		min(time.Second, d.Options.withDefaults().Backoff).Seconds())
+		min(time.Second, d.Options.withDefaults().Backoff).Seconds(), t.URL)
 	if err != nil {
 		return fmt.Errorf("record the state of an endpoint: %w", err)
 	}

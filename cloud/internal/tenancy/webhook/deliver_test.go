@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
 
 	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook/sender"
 	"github.com/browser-svc/svc/shared/fault"
@@ -81,7 +84,8 @@ func TestDelivery_WaitsForEarlierEventsOfTheSession(t *testing.T) {
 	})
 	f.run()
 	testenv.Eventually(t, "the deliveries have their states", func() bool {
-		return !slices.ContainsFunc(f.deliveries(e.ID), func(d Delivery) bool { return d.State != Delivered }) && len(f.deliveries(e.ID)) == 4
+		all := f.deliveries(e.ID)
+		return len(all) == 4 && !slices.ContainsFunc(all, func(d Delivery) bool { return d.State != Delivered })
 	})
 	var got []string
 	for _, each := range r.all() {
@@ -256,5 +260,70 @@ func TestSend_ChecksResolvedAddresses(t *testing.T) {
 	})
 	if len(r.all()) > 0 {
 		t.Error("a local address was reached")
+	}
+}
+
+// TestDelivery_KeepsTheStateOfANewURL: the URL is changed while the old one refuses all
+// events for ever.
+func TestDelivery_KeepsTheStateOfANewURL(t *testing.T) {
+	f, r, other := newFixture(t), newReceiver(t), newReceiver(t)
+	e, _ := f.endpoint(r.URL)
+	r.setAnswer(func(w http.ResponseWriter, _ *http.Request, _ body) {
+		_, err := f.Update(t.Context(), f.org, e.ID, json.RawMessage(`{"url": "`+other.URL+`"}`))
+		if err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusGone)
+	})
+	f.startSession(f.org)
+	f.run()
+	f.waitFor(e.ID, Delivered)
+	if found, err := f.Get(t.Context(), f.org, e.ID); err != nil || !found.Enabled || found.FailingSince != nil || len(other.all()) != 1 {
+		t.Errorf("got %+v, %v, %d requests", found, err, len(other.all()))
+	}
+}
+
+// TestPublish_SkipsAnEndpointThatIsBeingDeleted: the events of all organizations are
+// published by one statement.
+func TestPublish_SkipsAnEndpointThatIsBeingDeleted(t *testing.T) {
+	f := newFixture(t)
+	removed, _ := f.endpoint("https://hooks.example.com/removed")
+	kept, _ := f.endpoint("https://hooks.example.com/kept")
+	f.startSession(f.org)
+	tx, err := f.System.BeginTxx(t.Context(), nil)
+	f.must(err)
+	_, err = tx.ExecContext(t.Context(), `DELETE FROM webhook_endpoints WHERE id = $1`, removed.ID)
+	f.must(err)
+	published := make(chan error, 1)
+	go func() {
+		n, err := f.publish(t.Context())
+		if n != 1 && err == nil {
+			err = fmt.Errorf("published %d events", n)
+		}
+		published <- err
+	}()
+	testenv.Eventually(t, "the publisher waits", func() bool {
+		return f.text(`SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)::text`) == "true"
+	})
+	f.must(tx.Commit())
+	f.must(<-published)
+	if n := len(f.deliveries(kept.ID)); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+}
+
+func TestPublish_DoesNotWaitForAChangeOfAnEndpoint(t *testing.T) {
+	f := newFixture(t)
+	e, _ := f.endpoint("https://hooks.example.com")
+	f.startSession(f.org)
+	_, err := f.change(t.Context(), f.org, e.ID, func(*sqlx.Tx, *row) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := f.publish(ctx)
+		return err
+	})
+	f.must(err)
+	if n := len(f.deliveries(e.ID)); n != 1 {
+		t.Errorf("%d deliveries", n)
 	}
 }

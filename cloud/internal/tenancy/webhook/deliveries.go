@@ -29,7 +29,7 @@ func (s *Service) Deliveries(ctx context.Context, orgID, endpointID uuid.UUID, s
 	pg.And(w, "state = ?", state)
 	where, args := w.SQL()
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		if _, err := find(ctx, tx, orgID, endpointID, false); err != nil {
+		if _, err := find(ctx, tx, orgID, endpointID, ""); err != nil {
 			return err
 		}
 		if err := tx.GetContext(ctx, &result.Total, `SELECT count(*) FROM webhook_deliveries`+where, args...); err != nil {
@@ -107,7 +107,7 @@ func (s *Service) Resend(ctx context.Context, orgID, endpointID, id uuid.UUID) (
 
 // unpause ends the pause of an endpoint, which must be enabled.
 func unpause(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID) error {
-	r, err := find(ctx, tx, orgID, id, true)
+	r, err := find(ctx, tx, orgID, id, forChange)
 	if err != nil {
 		return err
 	}

@@ -50,19 +50,11 @@ func (s *Service) Create(ctx context.Context, orgID uuid.UUID, f Fields) (Endpoi
 	return r.endpoint(now), secret, nil
 }
 
-// checkLimit returns Forbidden if the organization has maxEndpoints endpoints. It blocks
-// concurrent creations until tx ends, and counts in a separate statement, which sees
-// what those before have committed.
+// checkLimit returns Forbidden if the organization has maxEndpoints endpoints.
 func checkLimit(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) error {
-	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('endpoints of ' || $1, 0))`, orgID.String()); err != nil {
-		return fmt.Errorf("lock the endpoints of an organization: %w", err)
-	}
-	var count int
-	if err := tx.GetContext(ctx, &count, `SELECT count(*) FROM webhook_endpoints WHERE organization_id = $1`, orgID); err != nil {
-		return fmt.Errorf("count the endpoints: %w", err)
-	}
-	if count < maxEndpoints {
-		return nil
+	count, err := pg.CountForLimit(ctx, tx, "webhook_endpoints", orgID)
+	if err != nil || count < maxEndpoints {
+		return err
 	}
 	return fault.New(fault.Forbidden, "The organization has reached its limit of endpoints. Delete an endpoint first.", fault.Detail{
 		Field: "endpoints", Code: fault.Custom, Message: "the limit is reached", Constraint: map[string]any{"current": count, "limit": maxEndpoints},
@@ -85,7 +77,7 @@ func (s *Service) checkURL(text string) error {
 // Get returns an endpoint. Errors: NotFound.
 func (s *Service) Get(ctx context.Context, orgID, id uuid.UUID) (found Endpoint, err error) {
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		r, err := find(ctx, tx, orgID, id, false)
+		r, err := find(ctx, tx, orgID, id, "")
 		if err == nil {
 			found = r.endpoint(s.Clock.Now())
 		}
@@ -154,7 +146,7 @@ func (s *Service) RotateSecret(ctx context.Context, orgID, id uuid.UUID) (Endpoi
 // change changes an endpoint.
 func (s *Service) change(ctx context.Context, orgID, id uuid.UUID, apply func(tx *sqlx.Tx, r *row) error) (result Endpoint, err error) {
 	err = pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		r, err := find(ctx, tx, orgID, id, true)
+		r, err := find(ctx, tx, orgID, id, forChange)
 		if err != nil {
 			return err
 		}
@@ -171,7 +163,7 @@ func (s *Service) change(ctx context.Context, orgID, id uuid.UUID, apply func(tx
 // Delete deletes an endpoint and its deliveries. Errors: NotFound.
 func (s *Service) Delete(ctx context.Context, orgID, id uuid.UUID) error {
 	return pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) error {
-		r, err := find(ctx, tx, orgID, id, true)
+		r, err := find(ctx, tx, orgID, id, ` FOR UPDATE`)
 		if err != nil {
 			return err
 		}

@@ -74,6 +74,11 @@ func TestEvents_AreRecordedForReadersAndEnabledEndpoints(t *testing.T) {
 	if data[0]["sessionId"] != data[1]["sessionId"] || data[1]["endedAt"] == nil {
 		t.Errorf("got %v and %v", data[0], data[1])
 	}
+	for i, each := range data {
+		if link, some := each["hostedUrl"]; some {
+			t.Errorf("%s has a link to pay an invoice: %v", types[i], link)
+		}
+	}
 	_, err = f.Update(t.Context(), f.org, e.ID, json.RawMessage(`{"enabled": false}`))
 	f.must(err)
 	f.startSession(f.org)

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -16,17 +15,22 @@ const publishBatch = 1000
 
 // publishSQL gives committed events their positions, in the order of their inserts, and
 // creates the deliveries. An event that a change caused is inserted after that change has
-// been committed, so it follows the event of the change.
+// been committed, so it follows the event of the change. The lock of an endpoint waits for
+// its deletion, which would otherwise make the foreign key fail.
 const publishSQL = `
-WITH numbered AS MATERIALIZED (
-	SELECT id, nextval('event_positions') AS position
-	FROM (SELECT id FROM events WHERE position IS NULL ORDER BY seq LIMIT $1) batch
+WITH batch AS MATERIALIZED (
+	SELECT id, organization_id FROM events WHERE position IS NULL ORDER BY seq LIMIT $1
+), endpoints AS MATERIALIZED (
+	SELECT id, organization_id, types FROM webhook_endpoints
+	WHERE enabled AND organization_id IN (SELECT organization_id FROM batch) FOR KEY SHARE
+), numbered AS MATERIALIZED (
+	SELECT id, nextval('event_positions') AS position FROM batch
 ), published AS (
 	UPDATE events e SET position = n.position FROM numbered n WHERE e.id = n.id RETURNING e.*
 ), queued AS (
 	INSERT INTO webhook_deliveries (id, organization_id, endpoint_id, event_id, position, type, subject, due_at, created_at)
 	SELECT license_event_id(clock_timestamp()), p.organization_id, w.id, p.id, p.position, p.type, p.subject, clock_timestamp(), clock_timestamp()
-	FROM published p JOIN webhook_endpoints w ON w.organization_id = p.organization_id AND w.enabled AND (w.types IS NULL OR p.type = ANY (w.types))
+	FROM published p JOIN endpoints w ON w.organization_id = p.organization_id AND (w.types IS NULL OR p.type = ANY (w.types))
 )
 SELECT count(*) FROM published`
 
@@ -80,38 +84,56 @@ func (s *Service) findLostMachines(ctx context.Context) error {
 	return nil
 }
 
-// notifyStreams wakes the streams of this replica for which there are events.
+// newEventsSQL finds the events that were published after a position. Tests take their
+// positions without the lock of the publisher, and streams do not contain them.
+const newEventsSQL = `SELECT organization_id, max(position) AS position FROM events WHERE position > $1 AND NOT is_test GROUP BY 1`
+
+// lastEventSQL finds the last published event.
+const lastEventSQL = `SELECT organization_id, position FROM events WHERE position > $1 AND NOT is_test ORDER BY position DESC LIMIT 1`
+
+// notifyStreams wakes the streams of this replica for which there are events. When it
+// finds the first ones open, it wakes all, and does not read what was published before.
 func (s *Service) notifyStreams(ctx context.Context) error {
 	s.streams.mu.Lock()
-	last, some := s.streams.position, len(s.streams.open) > 0
-	s.streams.mu.Unlock()
-	if !some {
+	if len(s.streams.open) == 0 {
+		s.streams.position = 0
+		s.streams.mu.Unlock()
 		return nil
 	}
+	last, query := s.streams.position, newEventsSQL
+	if last == 0 {
+		query = lastEventSQL
+	}
+	s.streams.mu.Unlock()
 	var found []struct {
 		OrgID    uuid.UUID `db:"organization_id"`
 		Position int64     `db:"position"`
 	}
-	err := s.System.SelectContext(ctx, &found, `SELECT organization_id, max(position) AS position FROM events WHERE position > $1 GROUP BY 1`, last)
-	if err != nil {
+	if err := s.System.SelectContext(ctx, &found, query, last); err != nil {
 		return fmt.Errorf("find events for the streams: %w", err)
 	}
 	s.streams.mu.Lock()
 	defer s.streams.mu.Unlock()
+	woken := map[uuid.UUID]bool{}
 	for _, each := range found {
-		s.streams.position = max(s.streams.position, each.Position)
-		for stream := range s.streams.open[each.OrgID] {
-			stream.wake()
+		s.streams.position, woken[each.OrgID] = max(s.streams.position, each.Position), true
+	}
+	for orgID, streams := range s.streams.open {
+		for stream := range streams {
+			if last == 0 || woken[orgID] {
+				stream.wake()
+			}
 		}
 	}
 	return nil
 }
 
 // lastPosition returns the position of the last event that is visible; 0 for none.
-func lastPosition(ctx context.Context, tx *sqlx.Tx) (int64, error) {
-	var last sql.NullInt64
-	if err := tx.GetContext(ctx, &last, `SELECT max(position) FROM events`); err != nil {
+func lastPosition(ctx context.Context, tx *sqlx.Tx, orgID uuid.UUID) (last int64, err error) {
+	if err := tx.GetContext(ctx, &last, lastPositionSQL, orgID); err != nil {
 		return 0, fmt.Errorf("read the position of the last event: %w", err)
 	}
-	return last.Int64, nil
+	return last, nil
 }
+
+const lastPositionSQL = `SELECT COALESCE(max(position), 0) FROM events WHERE organization_id = $1 AND NOT is_test`

@@ -37,14 +37,14 @@ type row struct {
 const columns = `id, organization_id, url, description, types, secret, old_secret, old_secret_until, enabled, disabled_reason, failing_since,
 	created_at, updated_at`
 
-// find returns an endpoint. With lock, it is locked until tx ends.
-func find(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, lock bool) (*row, error) {
-	query := `SELECT ` + columns + ` FROM webhook_endpoints WHERE organization_id = $1 AND id = $2`
-	if lock {
-		query += ` FOR UPDATE`
-	}
+// forChange ends a statement that locks endpoints until tx ends. It does not block the
+// publisher, which only keeps them from being deleted.
+const forChange = ` FOR NO KEY UPDATE`
+
+// find returns an endpoint. lock ends the statement.
+func find(ctx context.Context, tx *sqlx.Tx, orgID, id uuid.UUID, lock string) (*row, error) {
 	var r row
-	err := tx.GetContext(ctx, &r, query, orgID, id)
+	err := tx.GetContext(ctx, &r, `SELECT `+columns+` FROM webhook_endpoints WHERE organization_id = $1 AND id = $2`+lock, orgID, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.Missing("endpoint")
 	}
@@ -139,7 +139,7 @@ func (r *row) open(sealer Sealer, sealed []byte) (string, error) {
 // older keys can be removed. It returns the number of endpoints. A secret that cannot be
 // decrypted is an error and stays unchanged.
 func Reencrypt(ctx context.Context, system *sqlx.DB, sealer Sealer) (total int, err error) {
-	return pg.InBatches(ctx, system, "the endpoints", `SELECT `+columns+` FROM webhook_endpoints WHERE id > $1 ORDER BY id LIMIT $2 FOR UPDATE`,
+	return pg.InBatches(ctx, system, "the endpoints", `SELECT `+columns+` FROM webhook_endpoints WHERE id > $1 ORDER BY id LIMIT $2`+forChange,
 		func(r *row) uuid.UUID { return r.ID },
 		func(ctx context.Context, tx *sqlx.Tx, r *row) error {
 			secret, err := r.open(sealer, r.Secret)

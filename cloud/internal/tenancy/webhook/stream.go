@@ -30,28 +30,36 @@ type Stream struct {
 	changed  chan struct{}
 }
 
+// recordReaderSQL records that the organization reads its events. After a time in which
+// they were not recorded, recorded_since is the end of the gap.
+const recordReaderSQL = `
+INSERT INTO event_readers AS r (organization_id, read_until, recorded_since)
+VALUES ($1, clock_timestamp() + make_interval(secs => $2), clock_timestamp())
+ON CONFLICT (organization_id) DO UPDATE SET read_until = excluded.read_until,
+	recorded_since = CASE WHEN r.read_until <= excluded.recorded_since THEN excluded.recorded_since ELSE r.recorded_since END
+WHERE r.read_until < excluded.read_until - interval '1 hour'`
+
 // OpenStream opens a stream of the events after one that the client has received; nil for
 // those that happen from now on. The caller closes it. From then on, the events of the
 // organization are recorded for readerTime, so that the client can continue. Errors:
-// NotFound if the event is not stored, and RateLimited at the limit of open streams.
+// NotFound if the event is not stored, or not all events since then were recorded, and
+// RateLimited at the limit of open streams.
 func (s *Service) OpenStream(ctx context.Context, orgID uuid.UUID, after *uuid.UUID) (*Stream, error) {
 	stream := &Stream{service: s, orgID: orgID, changed: make(chan struct{}, 1)}
 	if err := s.streams.add(stream); err != nil {
 		return nil, err
 	}
 	err := pg.InOrg(ctx, s.DB, orgID, func(tx *sqlx.Tx) (err error) {
-		_, err = tx.ExecContext(ctx, `INSERT INTO event_readers AS r (organization_id, read_until) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
-			ON CONFLICT (organization_id) DO UPDATE SET read_until = excluded.read_until WHERE r.read_until < excluded.read_until - interval '1 hour'`,
-			orgID, readerTime.Seconds())
-		if err != nil {
+		if _, err = tx.ExecContext(ctx, recordReaderSQL, orgID, readerTime.Seconds()); err != nil {
 			return fmt.Errorf("record the reader of a stream: %w", err)
 		}
 		if after == nil {
-			stream.position, err = lastPosition(ctx, tx)
+			stream.position, err = lastPosition(ctx, tx, orgID)
 			return err
 		}
 		err = tx.GetContext(ctx, &stream.position, `SELECT position FROM events
-			WHERE organization_id = $1 AND id = $2 AND position IS NOT NULL AND NOT is_test`, orgID, *after)
+			WHERE organization_id = $1 AND id = $2 AND position IS NOT NULL AND NOT is_test
+				AND created_at >= (SELECT recorded_since FROM event_readers WHERE organization_id = $1)`, orgID, *after)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.New(fault.NotFound, "The event is not stored any more. Later events may be missing: open the stream without Last-Event-ID.",
 				fault.Detail{Field: "Last-Event-ID", Code: fault.ResourceNotFound, Message: "is not a stored event", Received: after.String()})
@@ -67,6 +75,11 @@ func (s *Service) OpenStream(ctx context.Context, orgID uuid.UUID, after *uuid.U
 
 // Close closes the stream.
 func (st *Stream) Close() { st.service.streams.remove(st) }
+
+// NextCheck returns when the client, last checked at a time, has to be checked again.
+func (st *Stream) NextCheck(last time.Time) time.Time {
+	return last.Add(st.service.Options.withDefaults().Check)
+}
 
 // wake makes Next read again.
 func (st *Stream) wake() {

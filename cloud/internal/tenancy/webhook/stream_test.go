@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,5 +108,77 @@ func TestOpenStream_Refuses(t *testing.T) {
 	f.StopStreams()
 	if _, err := last.Next(t.Context()); !errors.Is(err, io.EOF) {
 		t.Errorf("a stream continues during the shutdown: %v", err)
+	}
+}
+
+// TestOpenStream_RefusesToContinueOverAGap: an event is stored longer than events are
+// recorded for readers.
+func TestOpenStream_RefusesToContinueOverAGap(t *testing.T) {
+	f := newFixture(t)
+	event := func() *uuid.UUID {
+		f.startSession(f.org)
+		f.publishAll()
+		return new(uuid.MustParse(f.text(`SELECT id FROM events ORDER BY position DESC LIMIT 1`)))
+	}
+	f.openStream(f.org, nil)
+	before := event()
+	f.openStream(f.org, before)
+	f.exec(`UPDATE event_readers SET read_until = clock_timestamp()`) // days later
+	_, err := f.OpenStream(t.Context(), f.org, before)
+	assertFault(t, err, fault.NotFound)
+	f.openStream(f.org, nil) // by another client
+	_, err = f.OpenStream(t.Context(), f.org, before)
+	assertFault(t, err, fault.NotFound)
+	f.openStream(f.org, event())
+}
+
+// TestNotifyStreams_IgnoresPositionsOfTests: a test has a position that is above those of
+// events that another replica is publishing.
+func TestNotifyStreams_IgnoresPositionsOfTests(t *testing.T) {
+	f := newFixture(t)
+	e, _ := f.endpoint("https://hooks.example.com")
+	f.startSession(f.org)
+	f.publishAll()
+	stream := f.openStream(f.org, nil)
+	woken := func() bool {
+		f.must(f.notifyStreams(t.Context()))
+		select {
+		case <-stream.changed:
+			return true
+		default:
+			return false
+		}
+	}
+	if !woken() || woken() {
+		t.Error("a stream has to be woken once after its start")
+	}
+	_, err := f.SendTest(t.Context(), f.org, e.ID)
+	f.must(err)
+	f.exec(`UPDATE events SET position = position + 1000 WHERE is_test`)
+	if woken() {
+		t.Error("a test wakes a stream")
+	}
+	f.startSession(f.org)
+	f.publishAll()
+	if !woken() {
+		t.Error("an event after a test does not wake the stream")
+	}
+}
+
+// TestStatements_ReadOnlyWhatTheyNeed: no statement of an organization reads the events of
+// others, and the search for an earlier delivery does not read all that are pending.
+func TestStatements_ReadOnlyWhatTheyNeed(t *testing.T) {
+	f := newFixture(t)
+	for query, index := range map[string]string{
+		lastPositionSQL: "events_organization_position_idx",
+		`DELETE FROM events WHERE organization_id = $1`: "events_organization_position_idx",
+		dueSQL: "webhook_deliveries_order_idx",
+	} {
+		var plan []string
+		query = strings.NewReplacer("$1", "'"+f.org.String()+"'", "$2", "32", "$3", "128").Replace(query)
+		f.must(f.System.SelectContext(t.Context(), &plan, `EXPLAIN `+query))
+		if text := strings.Join(plan, "\n"); !strings.Contains(text, index) {
+			t.Errorf("the plan of %s:\n%s", query, text)
+		}
 	}
 }

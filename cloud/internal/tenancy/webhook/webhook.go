@@ -58,6 +58,8 @@ type Options struct {
 	Timeout time.Duration // of a request; default 10 s
 	Backoff time.Duration // after the first failed attempt, tripled after each further one; default 10 s
 	Grace   time.Duration // for requests in progress when Run ends; default 5 s
+	Turn    time.Duration // of an endpoint, before others that wait; default 30 s
+	Check   time.Duration // between checks of the client of a stream; default 15 s
 }
 
 func (o Options) withDefaults() Options {
@@ -65,6 +67,8 @@ func (o Options) withDefaults() Options {
 	o.Timeout = defaultTo(o.Timeout, 10*time.Second)
 	o.Backoff = defaultTo(o.Backoff, 10*time.Second)
 	o.Grace = defaultTo(o.Grace, 5*time.Second)
+	o.Turn = defaultTo(o.Turn, 30*time.Second)
+	o.Check = defaultTo(o.Check, 15*time.Second)
 	return o
 }
 
