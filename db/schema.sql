@@ -138,7 +138,7 @@ BEGIN
     IF event_wanted(NEW.organization_id) THEN
         PERFORM insert_event(NEW.organization_id, 'invoice.created', NULL, jsonb_build_object('invoiceId', NEW.id, 'number', NEW.number,
             'status', NEW.status, 'currency', NEW.currency, 'totalCents', NEW.total_cents, 'amountDueCents', NEW.amount_due_cents,
-            'periodStart', event_time(NEW.period_start), 'periodEnd', event_time(NEW.period_end), 'hostedUrl', NEW.hosted_url));
+            'periodStart', event_time(NEW.period_start), 'periodEnd', event_time(NEW.period_end)));
     END IF;
     RETURN NULL;
 END $$;
@@ -474,12 +474,15 @@ CREATE SEQUENCE public.event_positions
 
 CREATE TABLE public.event_readers (
     organization_id uuid NOT NULL,
-    read_until timestamp with time zone NOT NULL
+    read_until timestamp with time zone NOT NULL,
+    recorded_since timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
 );
 
 ALTER TABLE ONLY public.event_readers FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.event_readers IS 'The organizations that read the event stream. Until read_until, their events are recorded.';
+
+COMMENT ON COLUMN public.event_readers.recorded_since IS 'All events from this time on were recorded.';
 
 CREATE TABLE public.events (
     id uuid NOT NULL,
@@ -1190,6 +1193,7 @@ CREATE TABLE public.webhook_deliveries (
     last_status integer,
     last_error text,
     created_at timestamp with time zone NOT NULL,
+    last_duration_ms integer,
     CONSTRAINT webhook_deliveries_state CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
 );
 
@@ -1200,6 +1204,8 @@ COMMENT ON TABLE public.webhook_deliveries IS 'The events to send to each endpoi
 COMMENT ON COLUMN public.webhook_deliveries.subject IS 'A delivery waits for the earlier pending ones to the same endpoint with the same subject.';
 
 COMMENT ON COLUMN public.webhook_deliveries.last_error IS 'Why the last attempt failed, for people; null if it succeeded.';
+
+COMMENT ON COLUMN public.webhook_deliveries.last_duration_ms IS 'Of the last attempt; null if there was none, or if an earlier program made it.';
 
 CREATE TABLE public.webhook_endpoints (
     id uuid NOT NULL,
@@ -1456,7 +1462,7 @@ CREATE INDEX contact_messages_network ON public.contact_messages USING btree (ne
 
 CREATE INDEX deleted_organizations_next_check_at_idx ON public.deleted_organizations USING btree (next_check_at);
 
-CREATE INDEX events_organization_idx ON public.events USING btree (organization_id, "position") WHERE (NOT is_test);
+CREATE INDEX events_organization_position_idx ON public.events USING btree (organization_id, "position");
 
 CREATE UNIQUE INDEX events_position_idx ON public.events USING btree ("position");
 
@@ -1518,7 +1524,7 @@ CREATE INDEX webhook_deliveries_created_idx ON public.webhook_deliveries USING b
 
 CREATE INDEX webhook_deliveries_due_idx ON public.webhook_deliveries USING btree (endpoint_id, due_at) WHERE (state = 'pending'::text);
 
-CREATE INDEX webhook_deliveries_subject_idx ON public.webhook_deliveries USING btree (endpoint_id, subject, "position") WHERE (state = 'pending'::text);
+CREATE INDEX webhook_deliveries_order_idx ON public.webhook_deliveries USING btree (endpoint_id, subject, "position") WHERE (state <> ALL (ARRAY['delivered'::text, 'failed'::text]));
 
 CREATE INDEX webhook_endpoints_organization_idx ON public.webhook_endpoints USING btree (organization_id);
 

@@ -843,6 +843,72 @@ func (e ReleaseSortField) Valid() bool {
 	}
 }
 
+// Defines values for ReportedEventType.
+const (
+	ReportedEventTypeHandoverDone      ReportedEventType = "handover.done"
+	ReportedEventTypeHandoverRequested ReportedEventType = "handover.requested"
+	ReportedEventTypeRecordingReady    ReportedEventType = "recording.ready"
+	ReportedEventTypeSessionExpiring   ReportedEventType = "session.expiring"
+)
+
+// Valid indicates whether the value is a known member of the ReportedEventType enum.
+func (e ReportedEventType) Valid() bool {
+	switch e {
+	case ReportedEventTypeHandoverDone:
+		return true
+	case ReportedEventTypeHandoverRequested:
+		return true
+	case ReportedEventTypeRecordingReady:
+		return true
+	case ReportedEventTypeSessionExpiring:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportedOutcome.
+const (
+	HandoverOutcomeCanceled ReportedOutcome = "canceled"
+	HandoverOutcomeDone     ReportedOutcome = "done"
+	HandoverOutcomeEnded    ReportedOutcome = "ended"
+	HandoverOutcomeTimeout  ReportedOutcome = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the ReportedOutcome enum.
+func (e ReportedOutcome) Valid() bool {
+	switch e {
+	case HandoverOutcomeCanceled:
+		return true
+	case HandoverOutcomeDone:
+		return true
+	case HandoverOutcomeEnded:
+		return true
+	case HandoverOutcomeTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportedRecordingState.
+const (
+	RecordingComplete   ReportedRecordingState = "complete"
+	RecordingIncomplete ReportedRecordingState = "incomplete"
+)
+
+// Valid indicates whether the value is a known member of the ReportedRecordingState enum.
+func (e ReportedRecordingState) Valid() bool {
+	switch e {
+	case RecordingComplete:
+		return true
+	case RecordingIncomplete:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RequestMethod.
 const (
 	RequestMethodDelete  RequestMethod = "DELETE"
@@ -1157,31 +1223,43 @@ func (e WebhookEndpointSortField) Valid() bool {
 
 // Defines values for WebhookEventType.
 const (
-	InvoiceCreated   WebhookEventType = "invoice.created"
-	KeyRevoked       WebhookEventType = "key.revoked"
-	LaunchRefused    WebhookEventType = "launch.refused"
-	MachineLost      WebhookEventType = "machine.lost"
-	MachineRecovered WebhookEventType = "machine.recovered"
-	SessionEnded     WebhookEventType = "session.ended"
-	SessionStarted   WebhookEventType = "session.started"
+	WebhookEventTypeHandoverDone      WebhookEventType = "handover.done"
+	WebhookEventTypeHandoverRequested WebhookEventType = "handover.requested"
+	WebhookEventTypeInvoiceCreated    WebhookEventType = "invoice.created"
+	WebhookEventTypeKeyRevoked        WebhookEventType = "key.revoked"
+	WebhookEventTypeLaunchRefused     WebhookEventType = "launch.refused"
+	WebhookEventTypeMachineLost       WebhookEventType = "machine.lost"
+	WebhookEventTypeMachineRecovered  WebhookEventType = "machine.recovered"
+	WebhookEventTypeRecordingReady    WebhookEventType = "recording.ready"
+	WebhookEventTypeSessionEnded      WebhookEventType = "session.ended"
+	WebhookEventTypeSessionExpiring   WebhookEventType = "session.expiring"
+	WebhookEventTypeSessionStarted    WebhookEventType = "session.started"
 )
 
 // Valid indicates whether the value is a known member of the WebhookEventType enum.
 func (e WebhookEventType) Valid() bool {
 	switch e {
-	case InvoiceCreated:
+	case WebhookEventTypeHandoverDone:
 		return true
-	case KeyRevoked:
+	case WebhookEventTypeHandoverRequested:
 		return true
-	case LaunchRefused:
+	case WebhookEventTypeInvoiceCreated:
 		return true
-	case MachineLost:
+	case WebhookEventTypeKeyRevoked:
 		return true
-	case MachineRecovered:
+	case WebhookEventTypeLaunchRefused:
 		return true
-	case SessionEnded:
+	case WebhookEventTypeMachineLost:
 		return true
-	case SessionStarted:
+	case WebhookEventTypeMachineRecovered:
+		return true
+	case WebhookEventTypeRecordingReady:
+		return true
+	case WebhookEventTypeSessionEnded:
+		return true
+	case WebhookEventTypeSessionExpiring:
+		return true
+	case WebhookEventTypeSessionStarted:
 		return true
 	default:
 		return false
@@ -1257,7 +1335,8 @@ type AccessTokenListResponse struct {
 type AccessTokenName = string
 
 // AccessTokenScope What an access token may do. `profiles:write` includes `profiles:read`, and `webhooks:write` `webhooks:read`.
-// `keys:write` and `members:write` include reading. With `members:write`, a token acts at most as an admin.
+// `keys:write` and `members:write` include reading. With `members:write`, a token acts at most as an admin. Events show
+// parts of sessions, keys, machines and invoices, so `webhooks:read` does without the scopes for these.
 type AccessTokenScope string
 
 // AccessTokenScopes The scopes of the token.
@@ -2465,6 +2544,11 @@ type EndSessionRequest struct {
 	//
 	// Example: 2026-11-21T10:15:00Z
 	EndedAt *externalRef0.Timestamp `json:"endedAt,omitempty"`
+
+	// Events What happened in the session, for webhooks and the event stream. Repeat the report of the start or of the end with
+	// them, also if the cloud has acknowledged it before. Events of a session that is not known, or that has ended more
+	// than a day ago, are ignored.
+	Events *ReportedEvents `json:"events,omitempty"`
 
 	// Network What the browser has transferred and was denied.
 	Network *SessionNetwork `json:"network,omitempty"`
@@ -4220,6 +4304,62 @@ type ReleaseSortField string
 // Example: 57
 type Remaining = int64
 
+// ReportedEvent An event that only the worker knows. The same `id` again has no effect. `session.expiring` and `handover.requested` need `reason` and `until`,
+// `handover.done` needs `outcome` and `seconds`, and `recording.ready` needs `parts` and `state`.
+//
+// Example: {"at":"2026-11-21T10:15:00Z","id":"019a5f3e-e100-7abc-8def-0123456789ab","outcome":"done","seconds":12.5,"type":"handover.done"}
+type ReportedEvent struct {
+	// At A time in UTC, RFC 3339.
+	//
+	// Example: 2026-11-21T10:15:00Z
+	At externalRef0.Timestamp `json:"at"`
+
+	// Id An identifier.
+	//
+	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
+	Id externalRef0.Uuid `json:"id"`
+
+	// Outcome How the handover ended. `ended` means that the browser has ended.
+	Outcome *ReportedOutcome `json:"outcome,omitempty"`
+
+	// Parts What is recorded of a session, from its start to its end (`GET /sessions/{sessionId}/recording` of the worker). A
+	// launch that omits it in `browser` uses the list of the profile; an empty list records nothing. A worker rejects a launch with parts that it cannot record: all if it does not keep
+	// files (`FILES_RETENTION` is 0), and `video` if it has no ffmpeg.
+	//
+	//
+	// Example: ["video","events"]
+	Parts *externalRef0.RecordedParts `json:"parts,omitempty"`
+
+	// Reason Why the session ends, or what the person is to do.
+	Reason *string `json:"reason,omitempty"`
+
+	// Seconds How long the handover took.
+	Seconds *float64 `json:"seconds,omitempty"`
+
+	// State Whether the recording is complete.
+	State *ReportedRecordingState `json:"state,omitempty"`
+
+	// Type The type of the event.
+	Type ReportedEventType `json:"type"`
+
+	// Until When the session ends, or the handover times out.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// ReportedEventType The type of the event.
+type ReportedEventType string
+
+// ReportedEvents What happened in the session, for webhooks and the event stream. Repeat the report of the start or of the end with
+// them, also if the cloud has acknowledged it before. Events of a session that is not known, or that has ended more
+// than a day ago, are ignored.
+type ReportedEvents = []ReportedEvent
+
+// ReportedOutcome How the handover ended. `ended` means that the browser has ended.
+type ReportedOutcome string
+
+// ReportedRecordingState Whether the recording is complete.
+type ReportedRecordingState string
+
 // RequestMethod The HTTP method.
 type RequestMethod string
 
@@ -4892,6 +5032,11 @@ type StartSessionRequest struct {
 	// Example: 156
 	BrowserVersion externalRef0.BrowserVersion `json:"browserVersion"`
 
+	// Events What happened in the session, for webhooks and the event stream. Repeat the report of the start or of the end with
+	// them, also if the cloud has acknowledged it before. Events of a session that is not known, or that has ended more
+	// than a day ago, are ignored.
+	Events *ReportedEvents `json:"events,omitempty"`
+
 	// LaunchId An identifier.
 	//
 	// Example: 019a5f3e-0b6a-7c11-8f55-2f1e9b6f0a01
@@ -5381,6 +5526,14 @@ type WebhookDelivery struct {
 	// Example: 2026-11-21T10:15:00Z
 	CreatedAt externalRef0.Timestamp `json:"createdAt"`
 
+	// Data The `data` of the event; null if the event is not stored any more.
+	//
+	// Example: {"endReason":"idle","sessionId":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05","status":"killed"}
+	Data *WebhookEventData `json:"data"`
+
+	// DurationMs How long the last attempt took, in milliseconds; null if there was none.
+	DurationMs *int32 `json:"durationMs"`
+
 	// Error Why the last attempt failed, for people; null if it did not.
 	//
 	// Example: the response has status 503
@@ -5537,6 +5690,11 @@ type WebhookEndpointResponse struct {
 // WebhookEndpointSortField The sort fields of endpoints.
 type WebhookEndpointSortField string
 
+// WebhookEventData The `data` of the event; null if the event is not stored any more.
+//
+// Example: {"endReason":"idle","sessionId":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05","status":"killed"}
+type WebhookEventData map[string]interface{}
+
 // WebhookEventStream Server-sent events. The data of each is a JSON object with `id`, `type`, `timestamp`, `organizationId` and `data`, as
 // in the body of the requests to endpoints. Clients ignore fields and types that they do not know. `data` has:
 //
@@ -5547,7 +5705,11 @@ type WebhookEndpointSortField string
 // | `launch.refused` | `reason`, `count`, `sessionId`, `profileId`, `machineId`, `keyId`, `current`, `limit`, `at`. Refusals within a second can be one event with a `count`; then it has the ids of the last one, or null |
 // | `key.revoked` | `keyId`, `name`, `prefix`, `lastFour`, `revokedAt` |
 // | `machine.lost`, `machine.recovered` | `machineId`, `name`, `hostName`, `draining`, `lastHeartbeatAt`. A machine is lost when it is offline, also after it was stopped |
-// | `invoice.created` | `invoiceId`, `number`, `status`, `currency`, `totalCents`, `amountDueCents`, `periodStart`, `periodEnd`, `hostedUrl` |
+// | `session.expiring` | `sessionId`, `profileId`, `profileName`, `machineId`, `launchId`, `name`, `metadata`, `at`, and `reason`, `until`: the session ends then by itself, as its worker says in `expiresReason` and `expiresAt`. Sent a minute before, or up to ten seconds later for an idle timeout; once for each such time, and not if the limit is a minute or less |
+// | `handover.requested` | The same fields; `reason` is what a person is to do, and `until` when the handover times out |
+// | `handover.done` | The same without `reason` and `until`, and `outcome`: `done`, `timeout`, `canceled` or `ended`, `seconds` |
+// | `recording.ready` | The same without `reason` and `until`, and `parts`, `state`: `complete` or `incomplete`. The worker serves it (`GET /sessions/{sessionId}/recording`) |
+// | `invoice.created` | `invoiceId`, `number`, `status`, `currency`, `totalCents`, `amountDueCents`, `periodStart`, `periodEnd` |
 type WebhookEventStream = string
 
 // WebhookEventType The type of an event.

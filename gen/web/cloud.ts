@@ -932,9 +932,10 @@ export interface paths {
          *     `id` is the id of the event, `event` its type and `data` a `WebhookEvent` as JSON. Comments keep the connection open.
          *
          *     Events are recorded from the first connection of the organization until three days after the last one. Within this
-         *     time, a client that reconnects with `Last-Event-ID` receives all events after that one. If it is not stored any
-         *     more, the response is 404. The server ends a stream after `waitSeconds`, when it shuts down, and if the client reads
-         *     too slowly; reconnect then, as `EventSource` does by itself. At 20 open streams the response is 429.
+         *     time, a client that reconnects with `Last-Event-ID` receives all events after that one. If not all of them were
+         *     recorded, or the event is not stored any more, the response is 404. The server ends a stream after `waitSeconds`, when
+         *     it shuts down, and if the client reads too slowly; reconnect then, as `EventSource` does by itself. It also ends the
+         *     stream within 15 seconds when the caller loses the access. At 20 open streams the response is 429.
          */
         get: operations["receiveEvents"];
         put?: never;
@@ -2417,7 +2418,8 @@ export interface components {
         AccessTokenName: string;
         /**
          * @description What an access token may do. `profiles:write` includes `profiles:read`, and `webhooks:write` `webhooks:read`.
-         *     `keys:write` and `members:write` include reading. With `members:write`, a token acts at most as an admin.
+         *     `keys:write` and `members:write` include reading. With `members:write`, a token acts at most as an admin. Events show
+         *     parts of sessions, keys, machines and invoices, so `webhooks:read` does without the scopes for these.
          * @enum {string}
          */
         AccessTokenScope: "profiles:read" | "profiles:write" | "sessions:read" | "keys:write" | "members:write" | "billing:read" | "webhooks:read" | "webhooks:write";
@@ -3206,6 +3208,7 @@ export interface components {
         EndSessionRequest: {
             endReason?: components["schemas"]["EndReason"];
             endedAt?: components["schemas"]["Timestamp"];
+            events?: components["schemas"]["ReportedEvents"];
             network?: components["schemas"]["SessionNetwork"];
             status?: components["schemas"]["EndedStatus"];
         };
@@ -4846,6 +4849,58 @@ export interface components {
          */
         Renderer: string | null;
         /**
+         * @description An event that only the worker knows. The same `id` again has no effect. `session.expiring` and `handover.requested` need `reason` and `until`,
+         *     `handover.done` needs `outcome` and `seconds`, and `recording.ready` needs `parts` and `state`.
+         * @example {
+         *       "at": "2026-11-21T10:15:00Z",
+         *       "id": "019a5f3e-e100-7abc-8def-0123456789ab",
+         *       "outcome": "done",
+         *       "seconds": 12.5,
+         *       "type": "handover.done"
+         *     }
+         */
+        ReportedEvent: {
+            at: components["schemas"]["Timestamp"];
+            id: components["schemas"]["Uuid"];
+            outcome?: components["schemas"]["ReportedOutcome"];
+            parts?: components["schemas"]["RecordedParts"];
+            /** @description Why the session ends, or what the person is to do. */
+            reason?: string;
+            /**
+             * Format: double
+             * @description How long the handover took.
+             */
+            seconds?: number;
+            state?: components["schemas"]["ReportedRecordingState"];
+            type: components["schemas"]["ReportedEventType"];
+            /**
+             * Format: date-time
+             * @description When the session ends, or the handover times out.
+             */
+            until?: string;
+        };
+        /**
+         * @description The type of the event.
+         * @enum {string}
+         */
+        ReportedEventType: "session.expiring" | "handover.requested" | "handover.done" | "recording.ready";
+        /**
+         * @description What happened in the session, for webhooks and the event stream. Repeat the report of the start or of the end with
+         *     them, also if the cloud has acknowledged it before. Events of a session that is not known, or that has ended more
+         *     than a day ago, are ignored.
+         */
+        ReportedEvents: components["schemas"]["ReportedEvent"][];
+        /**
+         * @description How the handover ended. `ended` means that the browser has ended.
+         * @enum {string}
+         */
+        ReportedOutcome: "done" | "timeout" | "canceled" | "ended";
+        /**
+         * @description Whether the recording is complete.
+         * @enum {string}
+         */
+        ReportedRecordingState: "complete" | "incomplete";
+        /**
          * @description The HTTP method.
          * @default GET
          * @enum {string}
@@ -5306,6 +5361,7 @@ export interface components {
         StartSessionRequest: {
             bootId: components["schemas"]["Uuid"];
             browserVersion: components["schemas"]["BrowserVersion"];
+            events?: components["schemas"]["ReportedEvents"];
             launchId: components["schemas"]["Uuid"];
             machineId: components["schemas"]["MachineId"];
             metadata?: components["schemas"]["Metadata"];
@@ -5756,6 +5812,12 @@ export interface components {
              */
             attempts: number;
             createdAt: components["schemas"]["Timestamp"];
+            data: components["schemas"]["WebhookEventData"];
+            /**
+             * Format: int32
+             * @description How long the last attempt took, in milliseconds; null if there was none.
+             */
+            durationMs: number | null;
             /**
              * @description Why the last attempt failed, for people; null if it did not.
              * @example the response has status 503
@@ -5864,6 +5926,17 @@ export interface components {
          */
         WebhookEndpointSortField: "createdAt" | "updatedAt" | "url";
         /**
+         * @description The `data` of the event; null if the event is not stored any more.
+         * @example {
+         *       "endReason": "idle",
+         *       "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+         *       "status": "killed"
+         *     }
+         */
+        WebhookEventData: {
+            [key: string]: unknown;
+        } | null;
+        /**
          * @description Server-sent events. The data of each is a JSON object with `id`, `type`, `timestamp`, `organizationId` and `data`, as
          *     in the body of the requests to endpoints. Clients ignore fields and types that they do not know. `data` has:
          *
@@ -5874,14 +5947,18 @@ export interface components {
          *     | `launch.refused` | `reason`, `count`, `sessionId`, `profileId`, `machineId`, `keyId`, `current`, `limit`, `at`. Refusals within a second can be one event with a `count`; then it has the ids of the last one, or null |
          *     | `key.revoked` | `keyId`, `name`, `prefix`, `lastFour`, `revokedAt` |
          *     | `machine.lost`, `machine.recovered` | `machineId`, `name`, `hostName`, `draining`, `lastHeartbeatAt`. A machine is lost when it is offline, also after it was stopped |
-         *     | `invoice.created` | `invoiceId`, `number`, `status`, `currency`, `totalCents`, `amountDueCents`, `periodStart`, `periodEnd`, `hostedUrl` |
+         *     | `session.expiring` | `sessionId`, `profileId`, `profileName`, `machineId`, `launchId`, `name`, `metadata`, `at`, and `reason`, `until`: the session ends then by itself, as its worker says in `expiresReason` and `expiresAt`. Sent a minute before, or up to ten seconds later for an idle timeout; once for each such time, and not if the limit is a minute or less |
+         *     | `handover.requested` | The same fields; `reason` is what a person is to do, and `until` when the handover times out |
+         *     | `handover.done` | The same without `reason` and `until`, and `outcome`: `done`, `timeout`, `canceled` or `ended`, `seconds` |
+         *     | `recording.ready` | The same without `reason` and `until`, and `parts`, `state`: `complete` or `incomplete`. The worker serves it (`GET /sessions/{sessionId}/recording`) |
+         *     | `invoice.created` | `invoiceId`, `number`, `status`, `currency`, `totalCents`, `amountDueCents`, `periodStart`, `periodEnd` |
          */
         WebhookEventStream: string;
         /**
          * @description The type of an event.
          * @enum {string}
          */
-        WebhookEventType: "session.started" | "session.ended" | "launch.refused" | "key.revoked" | "machine.lost" | "machine.recovered" | "invoice.created";
+        WebhookEventType: "session.started" | "session.ended" | "launch.refused" | "key.revoked" | "machine.lost" | "machine.recovered" | "invoice.created" | "session.expiring" | "handover.requested" | "handover.done" | "recording.ready";
         /** @description The types of the events to send; null for all, also for types of later versions. */
         WebhookEventTypes: components["schemas"]["WebhookEventType"][] | null;
         /**
@@ -14048,6 +14125,12 @@ export interface operations {
                      *           {
                      *             "attempts": 1,
                      *             "createdAt": "2026-11-21T10:15:00Z",
+                     *             "data": {
+                     *               "endReason": "idle",
+                     *               "sessionId": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+                     *               "status": "killed"
+                     *             },
+                     *             "durationMs": 212,
                      *             "error": "the response has status 503",
                      *             "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
                      *             "id": "019a5f3e-f100-7abc-8def-0123456789ab",
@@ -14126,6 +14209,10 @@ export interface operations {
                      *       "data": {
                      *         "attempts": 0,
                      *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "data": {
+                     *           "endpointId": "019a5f3e-f000-7abc-8def-0123456789ab"
+                     *         },
+                     *         "durationMs": null,
                      *         "error": null,
                      *         "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
                      *         "id": "019a5f3e-f100-7abc-8def-0123456789ab",
@@ -14270,6 +14357,10 @@ export interface operations {
                      *       "data": {
                      *         "attempts": 0,
                      *         "createdAt": "2026-11-21T10:15:00Z",
+                     *         "data": {
+                     *           "endpointId": "019a5f3e-f000-7abc-8def-0123456789ab"
+                     *         },
+                     *         "durationMs": null,
                      *         "error": null,
                      *         "eventId": "019a5f3e-f200-7abc-8def-0123456789ab",
                      *         "id": "019a5f3e-f100-7abc-8def-0123456789ab",

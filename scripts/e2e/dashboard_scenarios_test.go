@@ -33,6 +33,7 @@ func TestDashboard(t *testing.T) {
 		{"key_rotation", e.testKeyRotation},
 		{"secrets", e.testSecrets},
 		{"network_rules", e.testNetworkRules},
+		{"webhooks", e.testWebhooks},
 		{"profiles", e.testProfiles},
 		{"profile_versions", e.testProfileVersions},
 		{"tenants", e.testTenants},
@@ -223,10 +224,13 @@ func (e dashboardTest) testAccessibility(t *testing.T) {
 	reportFindings(t, found)
 }
 
-// testHandover hands a browser of Playwright to a person, who finds it in the console.
+// testHandover hands a browser of Playwright to a person, who finds it in the console. The
+// event stream of the cloud has both handovers.
 func (e dashboardTest) testHandover(t *testing.T) {
 	w, console := e.startConsole(t, e.key)
 	automated := w.launch(t, e.newLaunchRequest(t, true))
+	events := e.openEvents(t)
+	const reason = "Résoudre le <captcha> عربى"
 	var result struct {
 		Found    []string
 		Outcomes []struct {
@@ -235,12 +239,20 @@ func (e dashboardTest) testHandover(t *testing.T) {
 		}
 	}
 	decode(t, e.begin(t, console, "handover", map[string]any{
-		"workerKey": w.key, "automation": *automated.WebSocketDebuggerUrl, "reason": "Résoudre le <captcha> عربى",
+		"workerKey": w.key, "automation": *automated.WebSocketDebuggerUrl, "reason": reason,
 	}).result(t), &result)
 	reportFindings(t, result.Found)
 	for i, title := range []string{"clicked light", "clicked dark"} {
 		if len(result.Outcomes) != 2 || result.Outcomes[i].Outcome != "done" || result.Outcomes[i].Seconds <= 0 || result.Outcomes[i].Title != title {
 			t.Fatalf("got the outcomes %+v", result.Outcomes)
+		}
+	}
+	for range 2 {
+		if request := nextEvent(t, events, "handover.requested", automated.Id); request["reason"] != reason || request["until"] == nil {
+			t.Errorf("got %v", request)
+		}
+		if done := nextEvent(t, events, "handover.done", automated.Id); done["outcome"] != "done" || done["profileId"] != automated.ProfileId.String() {
+			t.Errorf("got %v", done)
 		}
 	}
 }

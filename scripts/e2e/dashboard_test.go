@@ -33,7 +33,7 @@ func newDashboardTest(t *testing.T) dashboardTest {
 	t.Helper()
 	target := new(atomic.Pointer[url.URL])
 	base := startFrontProxy(t, "", target)
-	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t), "PUBLIC_URL="+base)
+	c := startCloud(t, "DATABASE_URL="+dbtest.NewDSN(t), "PUBLIC_URL="+base, "WEBHOOK_ALLOWED_NETWORKS=127.0.0.1/32")
 	address, err := url.Parse(c.url)
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,9 @@ members: [{email: Guest@example.com, role: member}]
 serviceAccounts:
   - {name: deployment, scopes: [sessions:read, profiles:write]}
   - {name: retired, scopes: [profiles:read], disabled: true}
+webhooks:
+  - {url: 'https://hooks.example.com/svc', types: [session.started, session.ended]}
+  - {url: 'https://old.example.com', enabled: false}
 `, own.org, env.worker.newestVersion(t))
 	write(file, text)
 	all := `profile Applied: created
@@ -51,14 +54,16 @@ serviceAccounts:
 		role: "member"
 		service account deployment: created
 		service account retired: created
-		5 changes`
+		webhook https://hooks.example.com/svc: created
+		webhook https://old.example.com: created
+		7 changes`
 	apply(7, all, "--dry-run")
 	apply(7, all, "--dry-run") // the first one changed nothing
 	apply(0, all)
 	apply(0, "0 changes")
 	apply(0, "0 changes", "--dry-run")
 
-	changed := strings.NewReplacer("de-DE", "fr-FR", "role: member", "role: admin", "sessions:read, ", "", "disabled: true", "disabled: false", "10.0.0.0/8", "10.1.0.0/16").Replace(text)
+	changed := strings.NewReplacer("de-DE", "fr-FR", "role: member", "role: admin", "sessions:read, ", "", "session.started, ", "", "enabled: false", "enabled: true", "disabled: true", "disabled: false", "10.0.0.0/8", "10.1.0.0/16").Replace(text)
 	write(file, changed)
 	differences := `profile Applied: updated
 		locale: "fr-FR" instead of "de-DE"
@@ -67,18 +72,20 @@ serviceAccounts:
 		role: "admin" instead of "member"
 		scopes: ["profiles:write"] instead of ["profiles:write","sessions:read"]
 		disabled: false instead of true
-		5 changes`
+		types: ["session.ended"] instead of ["session.ended","session.started"]
+		enabled: true instead of false
+		7 changes`
 	apply(7, differences, "--dry-run")
 	apply(0, differences)
 	apply(0, "0 changes")
 
-	write(file, fmt.Sprintf("organization: %s\nnetworkRules: null\nmembers: []\nserviceAccounts: [{name: deployment, scopes: [profiles:write]}]\n", own.org))
-	removals := "\ninvitation guest@example.com: deleted\nservice account retired: deleted\n"
+	write(file, fmt.Sprintf("organization: %s\nnetworkRules: null\nmembers: []\nserviceAccounts: [{name: deployment, scopes: [profiles:write]}]\nwebhooks: [{url: 'https://hooks.example.com/svc'}]\n", own.org))
+	removals := "\ninvitation guest@example.com: deleted\nservice account retired: deleted\nwebhook https://old.example.com: deleted\n"
 	apply(7, "network rules of the organization: updated\nconnect: null instead\n1 changes", "--dry-run")
-	apply(7, removals+"3 changes", "--dry-run", "--prune")
+	apply(7, removals+"4 changes", "--dry-run", "--prune")
 	apply(0, "1 changes") // without --prune, nothing is deleted
-	apply(7, removals+"2 changes", "--dry-run", "--prune")
-	apply(0, removals+"2 changes", "--prune")
+	apply(7, removals+"3 changes", "--dry-run", "--prune")
+	apply(0, removals+"3 changes", "--prune")
 	apply(0, "0 changes", "--prune")
 	for _, profile := range decodeOutput[[]cloudapi.Profile](t, c, "profiles", "ls", "--token-file", session) { // the file has no profiles
 		if profile.Name == "Applied" && profile.Locale != nil && *profile.Locale == "fr-FR" {

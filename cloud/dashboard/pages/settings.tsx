@@ -8,6 +8,7 @@ import { OrganizationNetwork } from "../parts/organization-network";
 import { OrganizationSettings } from "../parts/organization-settings";
 import { Secrets } from "../parts/secrets";
 import { ServiceAccounts } from "../parts/service-accounts";
+import { Webhooks } from "../parts/webhooks";
 import { texts } from "../texts/settings";
 import { NothingHere } from "./not-found";
 import "./settings.css";
@@ -17,6 +18,7 @@ const sections: Record<keyof typeof texts.tabs, FunctionComponent> = {
   secrets: Secrets,
   members: Members,
   "service-accounts": ServiceAccounts,
+  webhooks: Webhooks,
   organization: OrganizationSettings,
   network: OrganizationNetwork,
   builds: BrowserBuilds,

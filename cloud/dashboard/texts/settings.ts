@@ -12,6 +12,7 @@ export const texts = {
     secrets: "Secrets",
     members: "Members",
     "service-accounts": "Service accounts",
+    webhooks: "Webhooks",
     organization: "Organization",
     network: "Network rules",
     builds: "Browser builds",

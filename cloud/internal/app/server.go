@@ -11,6 +11,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/api/rest"
 	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
 	"github.com/browser-svc/svc/cloud/internal/tenancy/apikey"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/httpd"
@@ -93,7 +94,7 @@ func (p *services) handlers(config Config, contract string) rest.Server {
 		Machines:        rest.Machines{Machines: p.licenses},
 		License: rest.License{
 			Licenses: p.licenses, Profiles: launchProfiles{p.profiles}, Feed: p.activity,
-			Ends: &activity.Feed{DB: p.pools.launches, Clock: clock.System{}},
+			Ends: &activity.Feed{DB: p.pools.launches, Clock: clock.System{}}, Events: &webhook.Service{DB: p.pools.launches},
 		},
 		Releases: rest.Releases{Catalog: p.catalog, Public: p.public},
 	}

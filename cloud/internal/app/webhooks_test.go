@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook/sender"
@@ -100,11 +101,31 @@ func TestEvents_AreStreamed(t *testing.T) {
 	if kind != "key.revoked" {
 		t.Fatalf("got %s", kind)
 	}
-	s.ask(v, "", http.MethodPost, v.fill("/v1/profiles/{profileId}/sessions"), v.fill(`{"sessionId": "{sessionId}", "slotId": "{slotId}", "machineId": "machine-{mark}",
-		"bootId": "{bootId}", "seq": 11, "launchId": "{sessionId}", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`), http.StatusCreated)
-	s.ask(v, "", http.MethodDelete, v.fill("/v1/profiles/{profileId}/sessions/{sessionId}"), v.fill(`{"endedAt": "2026-11-21T10:16:00Z", "status": "exited", "endReason": "client_close"}`), http.StatusOK)
+	report := func(method, path, body, events string, want int) string {
+		return s.ask(v, "", method, v.fill(path), v.fill(strings.TrimSuffix(body, "}")+`, "events": [`+events+`]}`), want)
+	}
+	start := func(events string, want int) string {
+		return report(http.MethodPost, "/v1/profiles/{profileId}/sessions", `{"sessionId": "{sessionId}", "slotId": "{slotId}", "machineId": "machine-{mark}",
+			"bootId": "{bootId}", "seq": 11, "launchId": "{sessionId}", "browserVersion": 156, "startedAt": "2026-11-21T10:15:00Z"}`, events, want)
+	}
+	requested := `{"id": "` + uuid.NewString() + `", "type": "handover.requested", "at": "2026-11-21T10:15:00Z", "reason": "Solve the captcha.", "until": "2026-11-21T10:25:00Z"}`
+	done := `{"id": "` + uuid.NewString() + `", "type": "handover.done", "at": "2026-11-21T10:15:00Z"}`
+	if refusal := start(requested+", "+done, http.StatusBadRequest); !strings.Contains(refusal, `"events[1].outcome"`) || !strings.Contains(refusal, `"events[1].seconds"`) {
+		t.Errorf("the refusal is %s", refusal)
+	}
+	start("", http.StatusCreated)
+	start(requested, http.StatusCreated)
+	end := func(events string, want int) {
+		report(http.MethodDelete, "/v1/profiles/{profileId}/sessions/{sessionId}", `{"endedAt": "2026-11-21T10:16:00Z", "status": "exited", "endReason": "client_close"}`, events, want)
+	}
+	end(done, http.StatusBadRequest)
+	end("", http.StatusOK)
+	start(requested+`, {"id": "`+uuid.NewString()+`", "type": "session.expiring", "at": "2026-11-21T10:15:00Z", "reason": "idle", "until": "2026-11-21T10:25:00Z"}`, http.StatusConflict)
+	ready := `{"id": "` + uuid.NewString() + `", "type": "recording.ready", "at": "2026-11-21T10:16:00Z", "parts": ["video"], "state": "complete"}`
+	end(ready, http.StatusOK)
+	end(ready, http.StatusOK)
 	for name, stream := range map[string]*eventReader{"the stream": first, "a later one": openEvents(s, v, token, revoked, "", http.StatusOK)} {
-		for _, want := range []string{"session.started", "session.ended"} {
+		for _, want := range []string{"session.started", "handover.requested", "session.ended", "session.expiring", "recording.ready"} {
 			if _, kind, _ := stream.next(); kind != want {
 				t.Errorf("%s: got %s, want %s", name, kind, want)
 			}
@@ -225,6 +246,18 @@ func TestWebhooks_DeliverEventsOfTheAPI(t *testing.T) {
 	testenv.Eventually(t, "the delivery is listed", func() bool {
 		return strings.Contains(s.ask(v, "owner", http.MethodGet, endpoint+"/deliveries?state=delivered", "", http.StatusOK), `"responseStatus":200`)
 	})
+	var list struct {
+		Data struct {
+			Items []struct {
+				DurationMs *int
+				Data       map[string]any
+			}
+		}
+	}
+	text = s.ask(v, "owner", http.MethodGet, endpoint+"/deliveries", "", http.StatusOK)
+	if err := json.Unmarshal([]byte(text), &list); err != nil || list.Data.Items[0].DurationMs == nil || list.Data.Items[0].Data["keyId"] != v["keyId"] {
+		t.Errorf("the delivery is %s", text)
+	}
 	s.ask(v, "owner", http.MethodGet, "/v1/webhooks/endpoints?sortBy=url", "", http.StatusOK)
 	s.ask(v, "owner", http.MethodPatch, endpoint, `{"enabled": false}`, http.StatusOK)
 	s.ask(v, "owner", http.MethodPost, endpoint+"/test", `{}`, http.StatusConflict)

@@ -27,13 +27,14 @@ func (a *app) applyAllCommand() *cobra.Command {
 	var file string
 	var dryRun, prune bool
 	c := &cobra.Command{
-		Use: "apply -f FILE", Short: "Apply a file with profiles, network rules, members and service accounts", Args: cobra.NoArgs,
-		Long: `Changes an organization to what a YAML or JSON file describes: profiles, networkRules, members and serviceAccounts. Sections
-that the file does not have are not changed, and nothing is deleted without --prune. Who is not a member yet is invited.
+		Use: "apply -f FILE", Short: "Apply a file with profiles, network rules, members, service accounts and webhooks", Args: cobra.NoArgs,
+		Long: `Changes an organization to what a YAML or JSON file describes: profiles, networkRules, members, serviceAccounts and webhooks.
+Sections that the file does not have are not changed, and nothing is deleted without --prune. Who is not a member yet is invited.
+The secret of a new webhook is not printed: replace it to get one.
 
 With --dry-run, the exit code is 7 if there are differences.
 
-An access token needs profiles:write and members:write. networkRules and serviceAccounts need the token of a dashboard session
+An access token needs profiles:write, members:write and webhooks:write. networkRules and serviceAccounts need the token of a dashboard session
 (POST /v1/auth/sign-in).`,
 		Example: "  svc apply -f organization.yaml --dry-run",
 		RunE:    func(*cobra.Command, []string) error { return a.applyAll(file, dryRun, prune) },
@@ -63,7 +64,7 @@ func (a *app) applyAll(file string, dryRun, prune bool) error {
 	for _, section := range []struct {
 		name string
 		add  func(ctx context.Context, described any) error
-	}{{"profiles", p.addProfiles}, {"networkRules", p.addNetwork}, {"members", p.addMembers}, {"serviceAccounts", p.addAccounts}} {
+	}{{"profiles", p.addProfiles}, {"networkRules", p.addNetwork}, {"members", p.addMembers}, {"serviceAccounts", p.addAccounts}, {"webhooks", p.addWebhooks}} {
 		if described, exists := content[section.name]; exists {
 			if err := section.add(ctx, described); err != nil {
 				return fmt.Errorf("%s: %w", section.name, err)
@@ -175,13 +176,15 @@ func objects(kind, key string, read func(page int32) (listing, error), update fu
 	}
 }
 
-// normalize makes values comparable: addresses in lower case, and scopes in order.
+// normalize makes values comparable: addresses in lower case, and scopes and types in order.
 func normalize(item fields) {
 	if email, ok := item["email"].(string); ok {
 		item["email"] = strings.ToLower(email)
 	}
-	if scopes, ok := item["scopes"].([]any); ok {
-		slices.SortFunc(scopes, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	for _, field := range []string{"scopes", "types"} {
+		if list, ok := item[field].([]any); ok {
+			slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		}
 	}
 }
 

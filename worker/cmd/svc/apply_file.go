@@ -23,6 +23,15 @@ type fileFields struct {
 	NetworkRules    sharedapi.StoredNetworkRules           `json:"networkRules"`
 	Members         []cloudapi.InviteMemberRequest         `json:"members"`
 	ServiceAccounts []cloudapi.UpdateServiceAccountRequest `json:"serviceAccounts"`
+	Webhooks        []webhookFields                        `json:"webhooks"`
+}
+
+// webhookFields has the names of the fields of a webhook endpoint.
+type webhookFields struct {
+	URL         string   `json:"url"`
+	Description string   `json:"description"`
+	Types       []string `json:"types"`
+	Enabled     bool     `json:"enabled"`
 }
 
 // parseFile returns the sections of all documents of a file. It refuses unknown fields.

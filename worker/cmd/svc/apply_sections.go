@@ -127,3 +127,24 @@ func (p *plan) addAccounts(ctx context.Context, described any) error {
 		return created.Id.String(), err
 	})
 }
+
+func (p *plan) addWebhooks(ctx context.Context, described any) error {
+	update := func(id uuid.UUID, changed fields) error {
+		return refusal(send(p.api.UpdateWebhookEndpointWithBody(ctx, id, contentType, body(changed))))
+	}
+	present, err := objects("webhook", "url", func(page int32) (listing, error) {
+		return result[listing](send(p.api.ListWebhookEndpoints(ctx, &cloudapi.ListWebhookEndpointsParams{Page: &page})))
+	}, update, func(id uuid.UUID) error { return refusal(send(p.api.DeleteWebhookEndpoint(ctx, id))) })
+	if err != nil {
+		return err
+	}
+	return p.add("webhook", "url", described, present, func(described fields) (string, error) {
+		request := maps.Clone(described)
+		delete(request, "enabled") // a new endpoint is enabled
+		created, err := result[cloudapi.CreatedWebhookEndpoint](send(p.api.CreateWebhookEndpointWithBody(ctx, contentType, body(request))))
+		if err == nil && described["enabled"] == false {
+			err = update(created.Endpoint.Id, fields{"enabled": false})
+		}
+		return created.Endpoint.Id.String(), err
+	})
+}

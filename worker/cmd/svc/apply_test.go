@@ -34,6 +34,7 @@ func TestParseFile_RefusesUnknownFieldsWithLine(t *testing.T) {
 		"profiles:\n- name: a\n  viewport: {width: 1, depth: 2}\n": `line 3: viewport has the unknown field "depth"; known are height, width`,
 		"profiles: []\n---\nsecrets: []\n":                         `line 3: the file has the unknown field "secrets"`,
 		"serviceAccounts:\n- name: a\n  tokens: []\n":              `line 3: serviceAccounts has the unknown field "tokens"; known are disabled, name, scopes`,
+		"webhooks:\n- url: https://a.example\n  secret: b\n":       `line 3: webhooks has the unknown field "secret"; known are description, enabled, types, url`,
 		"members: {a: admin}\n":                                    "line 1: members has to be a list",
 		"\n- name: a\n":                                            "line 2: the file has to be an object",
 		"networkRules: {}\n---\nnetworkRules: {}\n":                "line 3: two documents have networkRules",

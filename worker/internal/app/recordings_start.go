@@ -75,6 +75,11 @@ func (w *worker) record(b access.Browser, parts launch.Record, key session.Organ
 		subject := recording.Subject{
 			Session: id, Dir: dir, Owner: owner, Done: b.Done, CheckSpace: func() recording.Reason { return checkSpace(b.Files) },
 			Video: parts.Video, Frames: parts.Frames, StartProcess: startEncoder(running.StartEncoder),
+			Ended: func(info recording.Info) {
+				if info.State != recording.Failed {
+					w.launches.Happened(id, key, session.Event{Type: session.RecordingReady, Parts: parts.Names(), State: string(info.State)})
+				}
+			},
 		}
 		if parts.Video || parts.Frames {
 			subject.Pictures = func(ctx context.Context, show func(recording.Picture)) error { return pictures(ctx, b, show) }

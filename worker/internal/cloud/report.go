@@ -19,6 +19,10 @@ import (
 func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 	credential := c.credential(started.OrganizationKey)
 	err := c.reportStart(ctx, credential, started)
+	if fault.Is(err, fault.Validation) && len(started.Events) > 0 { // a cloud of an earlier version refuses them
+		started.Events = nil
+		err = c.reportStart(ctx, credential, started)
+	}
 	if fault.Is(err, fault.Validation) && (started.Name != "" || len(started.Metadata) > 0) { // a cloud of an earlier version refuses them
 		started.Name, started.Metadata = "", nil
 		err = c.reportStart(ctx, credential, started)
@@ -50,10 +54,14 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 			recording.Trace = &r.Trace
 		}
 	}
+	events, err := eventsToAPI(started.Events)
+	if err != nil {
+		return err
+	}
 	request := cloudapi.StartSessionRequest{
 		SessionId: started.SessionID, SlotId: started.SlotID, MachineId: c.machine.ID, BootId: boot, Seq: started.Seq,
 		LaunchId: started.LaunchID, BrowserVersion: int32(started.BrowserVersion), StartedAt: started.At,
-		PreviousBootIds: c.predecessors(credential.key), Recording: recording,
+		PreviousBootIds: c.predecessors(credential.key), Recording: recording, Events: events,
 	}
 	if started.Name != "" {
 		request.Name = &started.Name
@@ -76,6 +84,10 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 func (c *Client) ReportEnd(ctx context.Context, ended report.End) error {
 	credential := c.credential(ended.OrganizationKey)
 	err := c.reportEnd(ctx, credential, ended)
+	if fault.Is(err, fault.Validation) && len(ended.Events) > 0 { // the same
+		ended.Events = nil
+		err = c.reportEnd(ctx, credential, ended)
+	}
 	if fault.Is(err, fault.Validation) && ended.Network != nil { // a cloud of an earlier version refuses it
 		ended.Network = nil
 		err = c.reportEnd(ctx, credential, ended)
@@ -98,9 +110,13 @@ func (c *Client) reportEnd(ctx context.Context, credential credential, ended rep
 	if err != nil {
 		return err
 	}
+	events, err := eventsToAPI(ended.Events)
+	if err != nil {
+		return err
+	}
 	status, reason := cloudapi.EndedStatus(ended.Status), sharedapi.EndReason(ended.Reason)
 	answer, err := c.api.EndProfileSessionWithResponse(ctx, ended.ProfileID, ended.SessionID, cloudapi.EndSessionRequest{
-		Status: &status, EndReason: &reason, EndedAt: &ended.At, Network: network,
+		Status: &status, EndReason: &reason, EndedAt: &ended.At, Network: network, Events: events,
 	}, credential.sign)
 	if err != nil {
 		return callFault(err)
@@ -109,6 +125,15 @@ func (c *Client) reportEnd(ctx context.Context, credential credential, ended rep
 		return nil
 	}
 	return credential.answerFault(answer.HTTPResponse, answer.Body)
+}
+
+// eventsToAPI returns nil for none.
+func eventsToAPI(events []session.Event) (*cloudapi.ReportedEvents, error) {
+	if len(events) == 0 {
+		return nil, nil //nolint:nilnil // absent
+	}
+	converted, err := settings.Convert[cloudapi.ReportedEvents](events)
+	return &converted, err
 }
 
 // networkToAPI returns nil for nil.

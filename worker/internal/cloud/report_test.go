@@ -32,13 +32,17 @@ func TestReportStart_SendsAllFields(t *testing.T) {
 	fake, client := newFakeCloud(t)
 	report := started(fake.Profile(156))
 	report.Name, report.Metadata = "Nightly", map[string]string{"team": "checkout"}
+	event := session.Event{ID: uuid.New(), Type: session.HandoverDone, At: eventTime, Outcome: "done", Seconds: new(0.0)}
+	report.Events = []session.Event{event}
 	if err := client.ReportStart(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
 	got := fake.Calls()[0]
 	want := cloudtest.Call{Operation: cloudtest.Start, Key: cloudtest.Key, ProfileID: report.ProfileID, SessionID: report.SessionID, Start: &cloudapi.StartSessionRequest{
 		SessionId: report.SessionID, LaunchId: report.LaunchID, MachineId: machine.ID, BootId: machine.BootID, Seq: 7, BrowserVersion: 156, StartedAt: eventTime,
-		Name: &report.Name, Metadata: (*sharedapi.Metadata)(&report.Metadata),
+		Name: &report.Name, Metadata: (*sharedapi.Metadata)(&report.Metadata), Events: &cloudapi.ReportedEvents{
+			{Id: event.ID, Type: cloudapi.ReportedEventTypeHandoverDone, At: eventTime, Outcome: new(cloudapi.HandoverOutcomeDone), Seconds: new(0.0)},
+		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
@@ -51,6 +55,8 @@ func TestReportEnd_SendsAllFields(t *testing.T) {
 	report.Network = &session.Network{NetworkTotals: session.NetworkTotals{BytesSent: 7, Denied: 1}, Hosts: []session.NetworkHost{
 		{Host: "a.test", BytesSent: 7, Denied: []session.NetworkDenial{{Level: "launch", Rule: "connect.allow", Count: 1}}, Proxy: new("proxy.test:80")},
 	}}
+	event := session.Event{ID: uuid.New(), Type: session.RecordingReady, At: eventTime, Parts: []string{"video"}, State: "complete"}
+	report.Events = []session.Event{event}
 	if err := client.ReportEnd(t.Context(), report); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +66,8 @@ func TestReportEnd_SendsAllFields(t *testing.T) {
 			Totals: sharedapi.NetworkTotals{BytesSent: 7, Denied: 1}, Items: []sharedapi.NetworkHost{
 				{Host: "a.test", BytesSent: 7, Denied: []sharedapi.NetworkDenial{{Level: "launch", Rule: "connect.allow", Count: 1}}, Proxy: new("proxy.test:80")},
 			},
-		}}}
+		}, Events: &cloudapi.ReportedEvents{{Id: event.ID, Type: cloudapi.ReportedEventTypeRecordingReady, At: eventTime,
+			Parts: &sharedapi.RecordedParts{"video"}, State: new(cloudapi.RecordingComplete)}}}}
 	if diff := cmp.Diff(want, fake.Calls()[0]); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}
@@ -81,6 +88,15 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 	if sent := fake.Calls(cloudtest.Start)[0].Start; sent.Name != nil || sent.Metadata != nil || sent.SessionId != start.SessionID {
 		t.Errorf("sent %+v", sent)
 	}
+	fake.Script(cloudtest.Start, refusal)
+	repeated := started(profile)
+	repeated.Name, repeated.Events = "Nightly", []session.Event{{ID: uuid.New(), Type: session.Expiring, At: eventTime, Reason: "idle", Until: eventTime}}
+	if err := client.ReportStart(t.Context(), repeated); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Calls(cloudtest.Start)[1].Start; sent.Events != nil || sent.Name == nil {
+		t.Errorf("sent %+v", sent)
+	}
 	fake.Script(cloudtest.End, refusal)
 	end := report.End{SessionID: start.SessionID, ProfileID: profile, Status: "killed", Reason: "never_connected", At: eventTime}
 	if err := client.ReportEnd(t.Context(), end); err != nil {
@@ -90,11 +106,19 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 		t.Errorf("sent %+v", sent)
 	}
 	fake.Script(cloudtest.End, refusal)
-	end.Reason, end.Network = "killed", &session.Network{Hosts: []session.NetworkHost{}}
+	end.Reason, end.Events = "killed", repeated.Events
 	if err := client.ReportEnd(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
-	if sent := fake.Calls(cloudtest.End)[1].End; sent.Network != nil || *sent.EndReason != sharedapi.EndReasonKilled {
+	if sent := fake.Calls(cloudtest.End)[1].End; sent.Events != nil {
+		t.Errorf("sent %+v", sent)
+	}
+	fake.Script(cloudtest.End, refusal)
+	end.Events, end.Network = nil, &session.Network{Hosts: []session.NetworkHost{}}
+	if err := client.ReportEnd(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Calls(cloudtest.End)[2].End; sent.Network != nil || *sent.EndReason != sharedapi.EndReasonKilled {
 		t.Errorf("sent %+v", sent)
 	}
 	fake.Script(cloudtest.Authorize, refusal)

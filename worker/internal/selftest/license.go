@@ -79,6 +79,9 @@ func (l *license) record(id uuid.UUID, change func(r *reportedSession)) {
 // Changed implements launch.Reports.
 func (l *license) Changed(session.Session) {}
 
+// Happened implements launch.Reports.
+func (l *license) Happened(session.Session, session.Event) {}
+
 // Unacknowledged implements launch.Reports: every report is acknowledged at once.
 func (l *license) Unacknowledged(session.OrganizationKey) []launch.Ended { return nil }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/browser-svc/svc/cloud/internal/browsers/activity"
 	"github.com/browser-svc/svc/cloud/internal/browsers/profile"
 	"github.com/browser-svc/svc/cloud/internal/license"
+	"github.com/browser-svc/svc/cloud/internal/tenancy/webhook"
 	"github.com/browser-svc/svc/gen/cloudapi"
 	"github.com/browser-svc/svc/gen/sharedapi"
 	"github.com/browser-svc/svc/shared/fault"
@@ -24,6 +25,7 @@ type License struct {
 	Profiles launchProfiles
 	Feed     networkFeed
 	Ends     networkEnds
+	Events   sessionEvents
 }
 
 // networkEnds stores what ended sessions have transferred. It needs no connection that other
@@ -217,6 +219,10 @@ func (h License) ReclaimLicenseSessions(ctx context.Context, _ cloudapi.ReclaimL
 // StartProfileSession implements the operation startProfileSession.
 func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfileSessionRequestObject) (cloudapi.StartProfileSessionResponseObject, error) {
 	caller, body := auth.CallerFrom(ctx), r.Body
+	events, err := reportedEvents(body.Events)
+	if err != nil {
+		return nil, err
+	}
 	session, err := h.Licenses.Start(ctx, license.StartReport{
 		OrgID: caller.OrgID, KeyID: caller.KeyID, ProfileID: r.ProfileId, SessionID: body.SessionId, SlotID: body.SlotId,
 		MachineID: body.MachineId, BootID: body.BootId, Seq: body.Seq, LaunchID: body.LaunchId,
@@ -226,6 +232,11 @@ func (h License) StartProfileSession(ctx context.Context, r cloudapi.StartProfil
 			return h.Profiles.EnsureExists(ctx, tx, caller.OrgID, r.ProfileId)
 		},
 	})
+	if len(events) > 0 && (err == nil || fault.Is(err, fault.Conflict)) { // the session may have ended meanwhile
+		if failure := h.Events.Report(ctx, caller.OrgID, body.SessionId, &body.MachineId, events); failure != nil {
+			return nil, failure
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +262,12 @@ func previousBoots(ids *cloudapi.PreviousBootIds) license.Predecessors {
 // EndProfileSession implements the operation endProfileSession.
 func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSessionRequestObject) (cloudapi.EndProfileSessionResponseObject, error) {
 	report := license.EndReport{OrgID: auth.CallerFrom(ctx).OrgID, ProfileID: r.ProfileId, SessionID: r.SessionId}
+	var events []webhook.SessionEvent
 	if r.Body != nil {
+		var err error
+		if events, err = reportedEvents(r.Body.Events); err != nil {
+			return nil, err
+		}
 		report.Status = license.Status(valueOr(r.Body.Status, ""))
 		report.EndReason = license.EndReason(valueOr(r.Body.EndReason, ""))
 		report.EndedAt = utcTime(r.Body.EndedAt)
@@ -266,6 +282,11 @@ func (h License) EndProfileSession(ctx context.Context, r cloudapi.EndProfileSes
 			return nil, err
 		}
 		if err := h.Ends.SetNetwork(ctx, report.OrgID, report.SessionID, network); err != nil {
+			return nil, err
+		}
+	}
+	if len(events) > 0 {
+		if err := h.Events.Report(ctx, report.OrgID, report.SessionID, nil, events); err != nil {
 			return nil, err
 		}
 	}

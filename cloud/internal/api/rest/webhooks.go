@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -108,7 +109,8 @@ func (h Webhooks) SendTestEvent(ctx context.Context, r cloudapi.SendTestEventReq
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.SendTestEvent200JSONResponse{Success: true, Data: deliveryToAPI(queued)}, nil
+	delivery, err := deliveryToAPI(queued)
+	return cloudapi.SendTestEvent200JSONResponse{Success: true, Data: delivery}, err
 }
 
 // ListWebhookDeliveries implements the operation listWebhookDeliveries.
@@ -121,7 +123,11 @@ func (h Webhooks) ListWebhookDeliveries(ctx context.Context, r cloudapi.ListWebh
 	}
 	list := cloudapi.WebhookDeliveryList{Items: []cloudapi.WebhookDelivery{}, Pagination: pageapi.Pagination(found)}
 	for _, item := range found.Items {
-		list.Items = append(list.Items, deliveryToAPI(item))
+		delivery, err := deliveryToAPI(item)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, delivery)
 	}
 	return cloudapi.ListWebhookDeliveries200JSONResponse{Success: true, Data: list}, nil
 }
@@ -132,7 +138,8 @@ func (h Webhooks) SendWebhookDelivery(ctx context.Context, r cloudapi.SendWebhoo
 	if err != nil {
 		return nil, err
 	}
-	return cloudapi.SendWebhookDelivery200JSONResponse{Success: true, Data: deliveryToAPI(queued)}, nil
+	delivery, err := deliveryToAPI(queued)
+	return cloudapi.SendWebhookDelivery200JSONResponse{Success: true, Data: delivery}, err
 }
 
 func endpointToAPI(e webhook.Endpoint) cloudapi.WebhookEndpoint {
@@ -150,9 +157,17 @@ func endpointToAPI(e webhook.Endpoint) cloudapi.WebhookEndpoint {
 	return converted
 }
 
-func deliveryToAPI(d webhook.Delivery) cloudapi.WebhookDelivery {
-	return cloudapi.WebhookDelivery{
+func deliveryToAPI(d webhook.Delivery) (cloudapi.WebhookDelivery, error) {
+	converted := cloudapi.WebhookDelivery{
 		Id: d.ID, EventId: d.EventID, Type: d.Type, State: cloudapi.WebhookDeliveryStatus(d.State), Attempts: d.Attempts,
-		LastAttemptAt: d.LastAttemptAt, ResponseStatus: d.LastStatus, Error: d.LastError, NextAttemptAt: d.NextAttemptAt, CreatedAt: d.CreatedAt,
+		LastAttemptAt: d.LastAttemptAt, ResponseStatus: d.LastStatus, DurationMs: d.DurationMS, Error: d.LastError, NextAttemptAt: d.NextAttemptAt,
+		CreatedAt: d.CreatedAt,
 	}
+	if d.Data == nil {
+		return converted, nil
+	}
+	if err := json.Unmarshal(d.Data, &converted.Data); err != nil {
+		return converted, fmt.Errorf("read the data of event %s: %w", d.EventID, err)
+	}
+	return converted, nil
 }

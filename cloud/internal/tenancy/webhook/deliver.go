@@ -264,7 +264,7 @@ func (s *summary) add(r result, err error) {
 const recordResultSQL = `
 WITH sent AS (
 	UPDATE webhook_deliveries SET state = $2, attempts = attempts + 1, last_attempt_at = clock_timestamp(), last_status = NULLIF($3, 0),
-		last_error = NULLIF($4, ''), due_at = CASE WHEN $2 = 'pending' THEN clock_timestamp() + make_interval(secs => $5) ELSE due_at END
+		last_error = NULLIF($4, ''), last_duration_ms = $6, due_at = CASE WHEN $2 = 'pending' THEN clock_timestamp() + make_interval(secs => $5) ELSE due_at END
 	WHERE id = $1 AND state = 'pending'
 	RETURNING endpoint_id, subject, position, state, due_at
 )
@@ -283,7 +283,7 @@ func (d *deliverer) recordResult(ctx context.Context, q due, r result) error {
 			state = Failed
 		}
 	}
-	if _, err := d.System.ExecContext(ctx, recordResultSQL, q.ID, state, r.status, reason, pause.Seconds()); err != nil {
+	if _, err := d.System.ExecContext(ctx, recordResultSQL, q.ID, state, r.status, reason, pause.Seconds(), r.duration.Milliseconds()); err != nil {
 		return fmt.Errorf("record an attempt: %w", err)
 	}
 	return nil

@@ -14,9 +14,12 @@ import (
 	"github.com/browser-svc/svc/shared/page"
 )
 
-// deliveryColumns are the columns of a Delivery.
-const deliveryColumns = `id, event_id, type, state, attempts, created_at, last_attempt_at, last_status, last_error,
+// deliveryColumns are the columns of a Delivery, without the data of its event.
+const deliveryColumns = `id, event_id, type, state, attempts, created_at, last_attempt_at, last_status, last_error, last_duration_ms,
 	CASE WHEN state = 'pending' THEN due_at END AS next_attempt_at`
+
+// withData are the columns of a Delivery.
+const withData = deliveryColumns + `, (SELECT e.data FROM events e WHERE e.id = event_id) AS data`
 
 // deliveryOrder maps sortBy of the API to columns.
 var deliveryOrder = map[string]string{"createdAt": "created_at"}
@@ -37,7 +40,7 @@ func (s *Service) Deliveries(ctx context.Context, orgID, endpointID uuid.UUID, s
 		}
 		result.Items = []Delivery{}
 		err := tx.SelectContext(ctx, &result.Items, fmt.Sprintf(`SELECT %s FROM webhook_deliveries%s%s LIMIT %d OFFSET %d`,
-			deliveryColumns, where, req.OrderBy(deliveryOrder), req.Limit, req.Offset()), args...)
+			withData, where, req.OrderBy(deliveryOrder), req.Limit, req.Offset()), args...)
 		if err != nil {
 			return fmt.Errorf("list the deliveries: %w", err)
 		}
@@ -63,7 +66,7 @@ WITH event AS (
 )
 INSERT INTO webhook_deliveries (id, organization_id, endpoint_id, event_id, position, type, due_at, created_at)
 SELECT license_event_id(created_at), $1, $2, id, position, type, created_at, created_at FROM event
-RETURNING ` + deliveryColumns
+RETURNING ` + deliveryColumns + `, (SELECT data FROM event) AS data`
 
 // SendTest queues an event of TestType for one endpoint. Errors: NotFound; Conflict if the
 // endpoint is disabled.
@@ -92,7 +95,7 @@ func (s *Service) Resend(ctx context.Context, orgID, endpointID, id uuid.UUID) (
 		err := tx.GetContext(ctx, &d, `
 			UPDATE webhook_deliveries d SET state = 'pending', attempts = 0, due_at = clock_timestamp()
 			WHERE organization_id = $1 AND endpoint_id = $2 AND id = $3 AND EXISTS (SELECT FROM events e WHERE e.id = d.event_id)
-			RETURNING `+deliveryColumns, orgID, endpointID, id)
+			RETURNING `+withData, orgID, endpointID, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.Missing("delivery")
 		}

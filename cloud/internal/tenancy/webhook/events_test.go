@@ -11,7 +11,8 @@ import (
 // changes makes one change of each type of event, in the order of Types.
 func (f *fixture) changes(org uuid.UUID) {
 	f.t.Helper()
-	f.endSession(f.startSession(org))
+	session := f.startSession(org)
+	f.endSession(session)
 	f.exec(`INSERT INTO license_events (organization_id, kind, reason, count, machine_id, in_use, max_slots) VALUES ($1, 'refused', 'concurrency_limit', 3, 'worker-1', 5, 5)`, org)
 	f.exec(`INSERT INTO api_keys (id, organization_id, name, key_hash, prefix, last_four, created_at) VALUES (gen_random_uuid(), $1, 'fleet', sha256($2), 'svc_abcd', 'wxyz', now())`, org, org[:])
 	f.exec(`UPDATE api_keys SET revoked_at = now() WHERE organization_id = $1`, org)
@@ -21,6 +22,11 @@ func (f *fixture) changes(org uuid.UUID) {
 	f.must(f.findLostMachines(f.t.Context()))
 	f.exec(`INSERT INTO invoices (id, organization_id, number, status, currency, subtotal_cents, total_cents, amount_due_cents, lines, period_start, period_end, provider, created_at)
 		VALUES (gen_random_uuid(), $1, $2, 'paid', 'usd', 9900, 9900, 0, '[]', now(), now(), 'manual', now())`, org, org.String())
+	var reported []SessionEvent
+	for _, kind := range Types[7:] {
+		reported = append(reported, SessionEvent{ID: uuid.New(), Type: kind, Data: map[string]any{"at": "2026-11-21T10:15:00Z"}})
+	}
+	f.must(f.Report(f.t.Context(), org, session, new("worker-1"), reported))
 }
 
 // recorded returns the recorded events of an organization.
@@ -64,6 +70,7 @@ func TestEvents_AreRecordedForReadersAndEnabledEndpoints(t *testing.T) {
 		{"machineId": "worker-1", "draining": false, "hostName": nil},
 		{"machineId": "worker-1"},
 		{"status": "paid", "totalCents": 9900.0, "amountDueCents": 0.0, "currency": "usd"},
+		{"profileName": "Checkout", "machineId": "worker-1", "name": nil, "at": "2026-11-21T10:15:00Z"},
 	} {
 		for field, value := range want {
 			if data[i][field] != value {

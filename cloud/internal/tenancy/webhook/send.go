@@ -40,8 +40,9 @@ func (s *Service) newTarget(r row) (target, error) {
 
 // result is the result of an attempt. Its status is 0 if there was no response.
 type result struct {
-	status int
-	err    error // nil if the event was delivered
+	status   int
+	duration time.Duration
+	err      error // nil if the event was delivered
 }
 
 // send sends an event once.
@@ -66,6 +67,7 @@ func (s *Service) send(ctx context.Context, t target, e Event) result {
 		standardwebhooks.HeaderWebhookTimestamp: strconv.FormatInt(now.Unix(), 10),
 		standardwebhooks.HeaderWebhookSignature: strings.Join(signatures, " "),
 	}, body)
+	r.duration = time.Since(now)
 	if r.err == nil && (r.status < 200 || r.status > 299) {
 		r.err = fmt.Errorf("the response has status %d", r.status)
 	}

@@ -23,6 +23,7 @@ import (
 // Types are the types of the events, without TestType.
 var Types = []string{
 	"session.started", "session.ended", "launch.refused", "key.revoked", "machine.lost", "machine.recovered", "invoice.created",
+	"session.expiring", "handover.requested", "handover.done", "recording.ready",
 }
 
 // TestType is the type of the event that tests an endpoint.
@@ -159,13 +160,15 @@ type Delivery struct {
 	ID            uuid.UUID  `db:"id"`
 	EventID       uuid.UUID  `db:"event_id"`
 	Type          string     `db:"type"`
+	Data          []byte     `db:"data"` // of the event, as JSON; nil if it is not stored any more
 	State         State      `db:"state"`
 	Attempts      int32      `db:"attempts"`
 	CreatedAt     time.Time  `db:"created_at"`
 	LastAttemptAt *time.Time `db:"last_attempt_at"`
 	LastStatus    *int32     `db:"last_status"` // nil if the last attempt got no response
 	LastError     *string    `db:"last_error"`
-	NextAttemptAt *time.Time `db:"next_attempt_at"` // nil unless pending
+	DurationMS    *int32     `db:"last_duration_ms"` // of the last attempt; nil if there was none
+	NextAttemptAt *time.Time `db:"next_attempt_at"`  // nil unless pending
 }
 
 // streams are the open streams of this replica.

@@ -1,7 +1,7 @@
 // The pages of the dashboard: all of a signed-in user, and those without sign-in.
 export const pages = ({ profile, session }) => [
   '/overview', '/sessions', `/sessions/${session}`, '/profiles', '/profiles/new', `/profiles/${profile}`, '/machines', '/connect',
-  '/settings/keys', '/settings/secrets', '/settings/members', '/settings/service-accounts', '/settings/organization', '/settings/network', '/settings/builds', '/billing', '/audit-log', '/account',
+  '/settings/keys', '/settings/secrets', '/settings/members', '/settings/service-accounts', '/settings/webhooks', '/settings/organization', '/settings/network', '/settings/builds', '/billing', '/audit-log', '/account',
   '/organizations/new', '/settings/no-such-section',
 ];
 

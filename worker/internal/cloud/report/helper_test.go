@@ -31,6 +31,7 @@ type call struct {
 	listed  []uuid.UUID
 	key     session.OrganizationKey
 	boot    uuid.UUID // of a start
+	events  []session.Event
 }
 
 // fakeCloud is a report.Cloud whose errors are scripted.
@@ -74,7 +75,7 @@ func (c *fakeCloud) ReportStart(_ context.Context, s report.Start) error {
 		c.starting()
 	}
 	err := c.record("start", s.SessionID, s.OrganizationKey, s.BootID)
-	c.set(func() { c.calls[len(c.calls)-1].name = s.Name })
+	c.set(func() { c.calls[len(c.calls)-1].name, c.calls[len(c.calls)-1].events = s.Name, s.Events })
 	return err
 }
 
@@ -88,7 +89,9 @@ func (c *fakeCloud) ReportEnd(ctx context.Context, e report.End) error {
 		return errDown
 	}
 	time.Sleep(c.slow)
-	return c.record("end", e.SessionID, e.OrganizationKey, uuid.Nil)
+	err := c.record("end", e.SessionID, e.OrganizationKey, uuid.Nil)
+	c.set(func() { c.calls[len(c.calls)-1].events = e.Events })
+	return err
 }
 
 func (c *fakeCloud) Heartbeat(_ context.Context, key session.OrganizationKey, seq int64, listed []uuid.UUID) (report.Heartbeat, error) {

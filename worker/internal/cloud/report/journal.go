@@ -98,7 +98,7 @@ func (j *journal) add(e entry) error {
 	id := e.session()
 	if waiting, ok := j.entries[id]; ok {
 		e.Start = laterStart(waiting.Start, e.Start)
-		e.Commit, e.End = cmp.Or(e.Commit, waiting.Commit), cmp.Or(e.End, waiting.End)
+		e.Commit, e.End = cmp.Or(e.Commit, waiting.Commit), laterEnd(waiting.End, e.End)
 	} else if !e.key().IsZero() {
 		if j.callerEntries >= maxCallerEntries {
 			return errFull
@@ -124,8 +124,32 @@ func laterStart(a, b *Start) *Start {
 	if b.Seq > a.Seq {
 		later = *b
 	}
-	later.Change = a.Change && b.Change
+	later.Change, later.Events = a.Change && b.Change, joinEvents(a.Events, b.Events)
 	return &later
+}
+
+// laterEnd returns the later of two reports of the same end; either may be nil.
+func laterEnd(a, b *End) *End {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	later := *b
+	later.Events = joinEvents(a.Events, b.Events)
+	return &later
+}
+
+// maxEvents bounds the events of one report. The contract has the same limit.
+const maxEvents = 100
+
+// joinEvents returns the last events of both lists.
+func joinEvents(a, b []session.Event) []session.Event {
+	all := slices.Concat(a, b)
+	return all[max(0, len(all)-maxEvents):]
+}
+
+// hasLater reports whether there is an event after those that were delivered.
+func hasLater(events, delivered []session.Event) bool {
+	return len(events) > 0 && (len(delivered) == 0 || events[len(events)-1].ID != delivered[len(delivered)-1].ID)
 }
 
 // markDelivered removes delivered reports from the entry of their session.
@@ -136,8 +160,8 @@ func (j *journal) markDelivered(delivered entry) error {
 	return j.store(delivered)
 }
 
-// remove removes delivered reports from an entry in memory. A later start stays. It returns
-// false if there is no entry.
+// remove removes delivered reports from an entry in memory. A later start stays, and so does
+// a report with later events. It returns false if there is no entry.
 func (j *journal) remove(delivered entry) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -146,13 +170,13 @@ func (j *journal) remove(delivered entry) bool {
 	if !ok {
 		return false
 	}
-	if delivered.Start != nil && e.Start != nil && e.Start.Seq <= delivered.Start.Seq {
+	if delivered.Start != nil && e.Start != nil && e.Start.Seq <= delivered.Start.Seq && !hasLater(e.Start.Events, delivered.Start.Events) {
 		e.Start = nil
 	}
 	if delivered.Commit != nil {
 		e.Commit = nil
 	}
-	if delivered.End != nil {
+	if delivered.End != nil && e.End != nil && !hasLater(e.End.Events, delivered.End.Events) {
 		e.End = nil
 	}
 	if len(e.sessions()) > 0 {

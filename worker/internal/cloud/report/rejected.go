@@ -147,6 +147,8 @@ func (r *Reporter) OldestPending() (oldest time.Time) {
 // reportTime returns the time of the first pending report.
 func (e entry) reportTime() time.Time {
 	switch {
+	case e.Start != nil && e.Start.Change && len(e.Start.Events) > 0:
+		return e.Start.Events[0].At
 	case e.Start != nil:
 		return e.Start.At
 	case e.Commit != nil:

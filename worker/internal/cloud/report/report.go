@@ -32,6 +32,9 @@ type Start struct {
 	Name      string             `json:"name,omitempty"`
 	Metadata  map[string]string  `json:"metadata,omitempty"`
 
+	// Events happened since the last report, in their order.
+	Events []session.Event `json:"events,omitempty"`
+
 	// Change means that the start has been reported before, with another name or other metadata.
 	Change bool `json:"change,omitempty"`
 
@@ -47,6 +50,7 @@ type End struct {
 	At        time.Time `json:"at"`
 
 	Network *session.Network `json:"network,omitempty"` // nil if it is not known
+	Events  []session.Event  `json:"events,omitempty"`  // happened since the last report, in their order
 
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own
 }
@@ -138,6 +142,23 @@ func (r *Reporter) Changed(s session.Session) {
 	start := r.startOf(s)
 	start.Change = true
 	r.put(entry{Start: &start})
+}
+
+// Happened implements launch.Reports. The report of a running session is not written to
+// disk, because the browser does not outlive the worker.
+func (r *Reporter) Happened(s session.Session, e session.Event) {
+	if s.Status != session.Running {
+		r.put(entry{End: &End{
+			SessionID: s.ID, ProfileID: s.ProfileID, Status: string(s.Status), Reason: string(s.EndReason), At: s.EndedAt, Network: &s.Network,
+			OrganizationKey: r.callerKey(s.OrganizationKey), Events: []session.Event{e},
+		}})
+		return
+	}
+	start := r.startOf(s)
+	start.Change, start.Events = true, []session.Event{e}
+	if err := r.journal.add(entry{Start: &start}); err != nil {
+		r.logger.Error("event dropped", "sessionId", s.ID, "type", e.Type, "error", err)
+	}
 }
 
 // Ended implements launch.Reports.

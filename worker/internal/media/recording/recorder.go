@@ -164,6 +164,9 @@ func (r *recorder) finish() {
 	if err := r.save(); err != nil {
 		r.service.Log.Error("failed to save the description of a recording", "sessionId", r.subject.Session, "error", err)
 	}
+	if r.subject.Ended != nil {
+		r.subject.Ended(info)
+	}
 	if store := r.service.Store; store != nil {
 		if err := store.enqueue(r.subject.Session, r.subject.Dir, info); err != nil {
 			r.service.Log.Error("failed to store a recording; the next start of this worker tries again", "sessionId", r.subject.Session, "error", err)

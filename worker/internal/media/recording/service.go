@@ -46,6 +46,8 @@ type Subject struct {
 	// Requests collects requests until ctx or the browser ends. Nil: none.
 	Requests func(ctx context.Context, log *RequestLog) error
 	Trace    Tracer // of what clients do; nil: no trace. The recording closes it
+	// Ended is called when the recording is on the disk. Nil: no call.
+	Ended func(Info)
 }
 
 // Tracer records a trace.

@@ -84,6 +84,9 @@ func (s *Service) Wait(ctx context.Context) error {
 // watch waits until the browser exits. It stops the browser on request or when its
 // lifetime ends, and then finalizes the session.
 func (s *Service) watch(run *running) {
+	run.lifetime.warn = func(end time.Time, reason session.EndReason) {
+		s.Happened(run.session.ID, run.session.OrganizationKey, session.Event{Type: session.Expiring, Reason: string(reason), Until: end})
+	}
 	run.reason = run.lifetime.await(run.browser.Done(), run.endRequests)
 	run.browser.Calls().Handovers().Close()
 	s.stopBrowser(run)

@@ -42,6 +42,8 @@ type fakeCloud struct {
 	started       []session.Session
 	ended         []launch.Ended
 	changed       []session.Session
+	events        []session.Event
+	eventSessions []session.Session
 	carried       map[uuid.UUID]bool // by session
 	decide        func(launch.Authorization) (full bool, err error)
 	withoutConfig bool        // grants come without the configuration
@@ -105,6 +107,12 @@ func (c *fakeCloud) Changed(s session.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed = append(c.changed, s)
+}
+
+func (c *fakeCloud) Happened(s session.Session, e session.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eventSessions, c.events = append(c.eventSessions, s), append(c.events, e)
 }
 
 func (c *fakeCloud) Ended(ended launch.Ended) {

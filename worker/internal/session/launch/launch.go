@@ -136,6 +136,10 @@ type Reports interface {
 	// Changed reports the name and the metadata of a running session. It returns immediately
 	// and retries until the report is delivered or the session has ended.
 	Changed(s session.Session)
+	// Happened reports an event of a session, also after its end, with a repeated report
+	// of its start or end. It does not wait for the cloud. For a running session it does
+	// not block.
+	Happened(s session.Session, e session.Event)
 	// Ended records the end of a session or of a failed launch, and returns when
 	// Unacknowledged has it. The report is retried until it is delivered.
 	Ended(ended Ended)

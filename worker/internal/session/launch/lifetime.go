@@ -85,10 +85,15 @@ type Lifetime struct {
 	start    time.Time
 	wake     chan struct{} // after a change
 
-	mu      sync.Mutex
-	limits  Limits
-	restart time.Time // of the idle time, other than by activity
-	ended   bool
+	// warn is called warnTime before the session ends by itself, once for each end. It
+	// must not block. Nil: no call. It is set before await.
+	warn func(end time.Time, reason session.EndReason)
+
+	mu        sync.Mutex
+	limits    Limits
+	restart   time.Time // of the idle time, other than by activity
+	warnedEnd time.Time // the end that warn was called with
+	ended     bool
 }
 
 func newLifetime(clock clock.Clock, activity *activity.Meter, limits Limits) *Lifetime {
@@ -184,9 +189,12 @@ func (l *Lifetime) await(browserEnded <-chan struct{}, requests <-chan session.E
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		reason, next := l.expire()
+		reason, next, warning := l.expire()
 		if reason != "" {
 			return reason
+		}
+		if warning != nil {
+			warning()
 		}
 		var due <-chan time.Time
 		if next > 0 {
@@ -214,23 +222,36 @@ const (
 
 // expire ends the lifetime if it is time, and returns why. Otherwise it returns the time to
 // the next check; 0 if there is no limit. The meter is only as precise as its polling interval, so an
-// idle timeout is checked ten times, at least every ten seconds.
-func (l *Lifetime) expire() (reason session.EndReason, next time.Duration) {
+// idle timeout is checked ten times, at least every ten seconds. warning is the call of warn, if it is due.
+func (l *Lifetime) expire() (ended session.EndReason, next time.Duration, warning func()) {
 	used, idleStart := l.activity.Used(), l.activity.Last()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	end, reason := l.expiry(used, idleStart)
 	if end.IsZero() {
-		return "", 0
+		return "", 0, nil
 	}
 	if next = end.Sub(l.clock.Now()); next <= 0 {
 		l.ended = true
-		return reason, 0
+		return reason, 0, nil
+	}
+	if next > warnTime {
+		next -= warnTime
+	} else if l.warn != nil && l.limits.limitOf(reason) > warnTime && end.Sub(l.warnedEnd).Abs() > time.Second {
+		l.warnedEnd, warning = end, func() { l.warn(end, reason) }
 	}
 	if l.limits.Idle > 0 {
 		next = min(next, min(max(l.limits.Idle/10, minIdlePoll), maxIdlePoll))
 	}
-	return "", next
+	return "", next, warning
+}
+
+// warnTime is how long before the end warn is called, for limits that are longer.
+const warnTime = time.Minute
+
+// limitOf returns the limit with which a session ends for a reason.
+func (l Limits) limitOf(reason session.EndReason) time.Duration {
+	return map[session.EndReason]time.Duration{session.Idle: l.Idle, session.MaxDuration: l.Max, session.NeverConnected: l.Connect}[reason]
 }
 
 // end refuses later changes.

@@ -91,6 +91,50 @@ func TestLifetime_EndsSession(t *testing.T) {
 	}
 }
 
+func TestLifetime_WarnsOnceForEachEnd(t *testing.T) {
+	const minute = time.Minute
+	for _, tc := range []struct {
+		name   string
+		limits Limits
+		steps  []step
+		reason session.EndReason
+		times  []time.Duration
+	}{
+		{"maximum", Limits{Max: 5 * minute, Idle: time.Hour}, nil, session.MaxDuration, []time.Duration{4 * minute}},
+		{"a minute or less", Limits{Max: minute, Idle: 30 * time.Second}, []step{{20 * time.Second, touch}}, "", nil},
+		{"extended before", Limits{Max: 5 * minute}, []step{{3 * minute, change(LimitChanges{Max: new(10 * minute)}, 0)}}, session.MaxDuration, []time.Duration{9 * minute}},
+		{"extended after", Limits{Max: 5 * minute}, []step{{5*minute - time.Second, change(LimitChanges{Max: new(10 * minute)}, 0)}}, session.MaxDuration,
+			[]time.Duration{4 * minute, 9 * minute}},
+		{"shortened", Limits{}, []step{{3 * minute, change(LimitChanges{Max: new(3*minute + time.Second)}, 0)}}, session.MaxDuration, []time.Duration{3 * minute}},
+		{"never used", Limits{Connect: 3 * minute}, nil, session.NeverConnected, []time.Duration{2 * minute}},
+		{"idle twice", Limits{Idle: 2 * minute}, []step{{90 * time.Second, touch}}, session.Idle, []time.Duration{minute, 150 * time.Second}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started := time.Now()
+				l := newLifetime(clock.System{}, activity.New(clock.System{}), tc.limits)
+				var times []time.Duration
+				l.warn = func(end time.Time, reason session.EndReason) {
+					times = append(times, time.Since(started))
+					if now, _ := l.Expiry(); reason != tc.reason || !end.Equal(now) {
+						t.Errorf("the session expires at %s because of %q, want %s because of %q", end, reason, now, tc.reason)
+					}
+				}
+				for _, s := range tc.steps {
+					go func() {
+						time.Sleep(s.after)
+						s.do(t, l)
+					}()
+				}
+				l.await(nil, nil)
+				if diff := cmp.Diff(tc.times, times); diff != "" {
+					t.Errorf("times (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestLifetime_OtherEndsRefuseChanges(t *testing.T) {
 	exited, requests := make(chan struct{}), make(chan session.EndReason, 1)
 	close(exited)

@@ -26,6 +26,19 @@ func NewRecord(names []string) Record {
 	}
 }
 
+// Names returns the names of the parts in the API.
+func (r Record) Names() (names []string) {
+	for _, part := range []struct {
+		recorded bool
+		name     string
+	}{{r.Video, "video"}, {r.Events, "events"}, {r.Frames, "frames"}, {r.HAR, "har"}, {r.Trace, "trace"}} {
+		if part.recorded {
+			names = append(names, part.name)
+		}
+	}
+	return names
+}
+
 // CheckRecord returns an error that names the field if this worker cannot record something.
 func (s *Service) CheckRecord(parts Record, field string) error {
 	if details := s.checkRecord(parts, field, ""); len(details) > 0 {

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"strings"
+
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -14,6 +16,18 @@ type Update struct {
 	Limits   LimitChanges
 	Name     *string           // empty: no name; nil keeps it
 	Metadata map[string]string // nil keeps it
+}
+
+// Happened reports an event of a session that is running or listed. The key is that of its
+// launch, which an ended session does not have.
+func (s *Service) Happened(id uuid.UUID, key session.OrganizationKey, e session.Event) {
+	found, ok := s.Sessions.Get(id)
+	if !ok {
+		return
+	}
+	found.OrganizationKey, e.ID, e.At = key, uuid.New(), s.Clock.Now()
+	e.Reason = strings.ReplaceAll(e.Reason, "\x00", "\uFFFD") // the cloud refuses NUL characters
+	s.Reports.Happened(found, e)
 }
 
 // Update changes a running session and returns it. The cloud learns of a new name and of new

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/shared/clock"
 	"github.com/browser-svc/svc/shared/fault"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch"
@@ -79,5 +80,20 @@ func TestLaunch_RefusesLimitsAboveHighest(t *testing.T) {
 	_, err = r.Launch(t.Context(), byProfile())
 	if got := assertKind(t, err, fault.Validation); got.Details[0].Field != "browser.idleTimeoutSeconds" || len(r.cloud.ends()) != 1 {
 		t.Errorf("got %+v, %d ends", got.Details, len(r.cloud.ends()))
+	}
+}
+
+func TestHappened_ReportsWithKeyAndWithoutNUL(t *testing.T) {
+	sessions, fake, key := session.NewStore(clock.System{}), &fakeCloud{}, session.NewOrganizationKey("a caller's")
+	s := launch.New(launch.Options{Sessions: sessions, Reports: fake, Clock: clock.System{}})
+	listed := sessions.Add(session.Session{ID: uuid.New(), OrganizationKey: key})
+	sessions.End(listed.ID, session.End{At: time.Now(), Status: session.Killed})
+	s.Happened(listed.ID, key, session.Event{Type: session.HandoverRequested, Reason: "a\x00b"})
+	s.Happened(uuid.New(), key, session.Event{Type: session.HandoverRequested}) // not listed any more
+	if len(fake.events) != 1 || fake.events[0].Reason != "a\uFFFDb" || fake.events[0].ID == uuid.Nil || fake.events[0].At.IsZero() {
+		t.Fatalf("got %+v", fake.events)
+	}
+	if got := fake.eventSessions[0]; got.ID != listed.ID || got.Status != session.Killed || !got.OrganizationKey.Equal(key) {
+		t.Errorf("got %+v", got)
 	}
 }
