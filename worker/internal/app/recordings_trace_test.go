@@ -191,12 +191,15 @@ func TestTrace_OpensInViewer(t *testing.T) {
 // TestTrace_OfWebDriver records what a client of WebDriver does, with a secret that the worker fills.
 func TestTrace_OfWebDriver(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), withFiles)
-	site, password, code := newShop(t), "planted-"+uuid.NewString(), "code-"+uuid.NewString()
-	r.cloud.AddSecret("shop", cloudtest.Secret{ID: uuid.Must(uuid.NewV7()), Origin: site.URL, Values: map[cloudapi.SecretField]string{"username": code}})
+	site, password, code, earlier := newShop(t), "planted-"+uuid.NewString(), "code-"+uuid.NewString(), "earlier-"+uuid.NewString()
+	r.cloud.AddSecret("shop", cloudtest.Secret{ID: uuid.Must(uuid.NewV7()), Origin: site.URL, Values: map[cloudapi.SecretField]string{"username": code, "password": earlier}})
 	d := r.drive(t, map[string]any{"browserName": "chrome"})
 	own, _ := d.capabilities["svc:session"].(map[string]any)
 	s := r.session(t, "GET", "/sessions/"+own["sessionId"].(string), "")
 	f := r.filesOf(t, s)
+	d.do(t, "POST", "/url", map[string]any{"url": site.URL + "/shop"})
+	f.expect(200, "POST", "/fill", `{"secret":"shop","field":"password","selector":"#password"}`, "Content-Type", "application/json")
+	d.script(t, "sessionStorage.setItem('pin', document.querySelector('#password').value)")
 	if got := f.startRecording(`["trace"]`); !got.Trace {
 		t.Errorf("started %+v", got)
 	}
@@ -207,14 +210,14 @@ func TestTrace_OfWebDriver(t *testing.T) {
 		d.do(t, "POST", d.element(t, field.selector)+"/value", map[string]any{"text": field.text})
 	}
 	f.expect(200, "POST", "/fill", `{"secret":"shop","field":"username","selector":"#code"}`, "Content-Type", "application/json")
-	d.script(t, "document.querySelector('#color').value = 'green'; return document.title")
+	d.script(t, "document.querySelector('#color').value = 'green'; fetch('/order?pin=' + sessionStorage.getItem('pin')); return document.title")
 	d.do(t, "GET", "/screenshot", nil)
 	if status, _ := d.try(t, "POST", "/element", `{"using":"css selector","value":"#missing"}`); status != 404 {
 		t.Errorf("a missing element: %d", status)
 	}
 	d.do(t, "POST", d.element(t, "#buy")+"/click", map[string]any{})
 	site.end(t, r, s, "Click {element}")
-	r.check(t, s, []string{password, code}, "Navigate to "+site.URL+"/shop", "Find #name", "Type Ada", "Type ***", "Evaluate document.querySelector", "Take a screenshot",
+	r.check(t, s, []string{password, code, earlier}, "Navigate to "+site.URL+"/shop", "Find #name", "Type Ada", "Type ***", "Evaluate document.querySelector", "Take a screenshot",
 		"Find #missing", "Click #buy")
 }
 

@@ -35,7 +35,6 @@ func (s launchSecrets) Use(ctx context.Context, launchID, secret, field, origin 
 	}
 	secretID, value, err = s.cloud.UseSecret(ctx, found.Session.OrganizationKey, found.Session.ID, secret, field, origin)
 	if err == nil {
-		found.Browser.Calls().Tap().Hide(value)
 		found.Actions.Add(time.Now(), audit.Secret{SecretID: secretID, Field: field, Origin: origin})
 	}
 	return secretID, value, err

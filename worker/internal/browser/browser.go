@@ -93,7 +93,7 @@ type Browser struct {
 	emul          *emulator
 	origins       originLog
 	filled        secretfill.Fields
-	startTabs     []string // the targets of start URLs after the first; they do not change after the start
+	startTabs     []string // the targets of start URLs, of which the first is blank; they do not change after the start
 	calls         *intercept.Calls
 	stderr        *process.Tail
 	stopTail      func()

@@ -125,6 +125,7 @@ func (c client) eval(t *testing.T, session, expression string, out any) {
 
 type targetInfo struct {
 	TargetID, Type, URL, OpenerID string
+	Attached                      bool
 }
 
 func (c client) targets(t *testing.T) []targetInfo {

@@ -181,6 +181,11 @@ func (b *Browser) applySettings(ctx context.Context, s *Spec) error {
 			return err
 		}
 	}
+	if len(s.StartURLs) > 0 && s.StartURLs[0] == "about:blank" {
+		if err := b.findStartTab(ctx); err != nil {
+			return err
+		}
+	}
 	for _, u := range s.StartURLs[min(1, len(s.StartURLs)):] {
 		params := map[string]any{"url": u, "background": true}
 		if emulates {

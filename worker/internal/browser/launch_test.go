@@ -118,23 +118,34 @@ func firstPage(t *testing.T, c client) string {
 func TestLaunch_OpensStartURLs(t *testing.T) {
 	r := newFixture(t)
 	site := newSite(t)
-	for _, emulated := range []bool{false, true} {
-		t.Run(fmt.Sprintf("emulated=%t", emulated), func(t *testing.T) {
-			spec := r.spec(fmt.Sprintf("urls-%t", emulated))
+	for _, name := range []string{"plain", "emulated", "postponed"} {
+		t.Run(name, func(t *testing.T) {
+			spec := r.spec("urls-" + name)
 			spec.StartURLs = []string{site.URL + "/a", site.URL + "/b"}
-			if emulated {
+			want := []string{"/a", "/b"}
+			if name == "emulated" {
 				spec.Viewport = &settings.Size{Width: 500, Height: 400}
 			}
-			c := dial(t, r.launch(t, spec))
+			if name == "postponed" {
+				spec.StartURLs, want = []string{"about:blank", "about:blank"}, append(want, "about:blank")
+			}
+			b := r.launch(t, spec)
+			c := dial(t, b)
+			if name == "postponed" {
+				c.call(t, "", "Target.createTarget", map[string]any{"url": "about:blank"}) // a tab of a client
+				if err := b.OpenStartURLs(t.Context(), []string{site.URL + "/a", site.URL + "/b"}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			eventually(t, 5*time.Second, "both tabs", func() bool {
 				var urls []string
 				for _, target := range c.targets(t) {
-					if target.Type == "page" {
+					if target.Type == "page" && (!target.Attached || name == "emulated") {
 						urls = append(urls, strings.TrimPrefix(target.URL, site.URL))
 					}
 				}
 				slices.Sort(urls)
-				return slices.Equal(urls, []string{"/a", "/b"})
+				return slices.Equal(urls, want)
 			})
 		})
 	}

@@ -29,7 +29,6 @@ const (
 	Command Kind = iota // of a client: a JSON object with id, method and params
 	Answer              // to a command: a JSON object with id, and result or error
 	Event               // Target.attachedToTarget, which names the target of a session
-	Secret              // a text that an observer must not store
 )
 
 // Record is a copy of a message.
@@ -68,9 +67,6 @@ func (t *Tap) Send(r Record) {
 		(*observe)(r)
 	}
 }
-
-// Hide gives a secret to the observer.
-func (t *Tap) Hide(secret string) { t.Send(Record{Kind: Secret, Data: []byte(secret)}) }
 
 // maxParams limits the parameters of a command of another protocol, in bytes. Longer ones are left out.
 const maxParams = 32 << 10

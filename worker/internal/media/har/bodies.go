@@ -40,7 +40,11 @@ const (
 
 // release returns what an exchange has reserved.
 func (c *collector) release(x *exchange) {
-	c.pending.Add(-x.reserved)
+	if x.socket != nil {
+		c.sockets.Add(-x.reserved)
+	} else {
+		c.pending.Add(-x.reserved)
+	}
 	x.reserved = 0
 }
 

@@ -21,7 +21,7 @@ const (
 	bodyQueue   = 256  // entries whose bodies are not fetched yet
 	bodyWorkers = 4
 	bodyTimeout = 5 * time.Second
-	maxPending  = 32 << 20 // bytes of the bodies in memory
+	maxPending  = 32 << 20 // bytes of the bodies in memory, and of the messages of WebSockets
 
 	sweepInterval = 250 * time.Millisecond
 	extraWait     = time.Second      // for ExtraInfo events after the end of a request
@@ -57,9 +57,12 @@ type Options struct {
 // of add do not overlap. They may block for a while; entries that do not fit into memory
 // meanwhile are missed. Errors: that of ctx or of the connection, or cdp.ErrLagged.
 func Collect(ctx context.Context, conn *cdp.Conn, o Options, add func(Entry)) error {
+	calls, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(bodyTimeout, end) })()
 	c := &collector{
 		Options: o, conn: conn, sessions: map[string]*session{}, chains: map[string]*chain{},
-		out: make(chan item, outQueue), bodies: make(chan *exchange, bodyQueue), ctx: ctx, calls: context.WithoutCancel(ctx),
+		out: make(chan item, outQueue), bodies: make(chan *exchange, bodyQueue), ctx: ctx, calls: calls,
 	}
 	events := conn.Subscribe(eventQueue, methods()...)
 	defer events.Close()
@@ -104,7 +107,7 @@ type collector struct {
 	Options
 	conn   *cdp.Conn
 	ctx    context.Context
-	calls  context.Context // of calls to the browser, without the end of Collect
+	calls  context.Context // of calls to the browser; it ends bodyTimeout after ctx
 	out    chan item
 	bodies chan *exchange
 	work   sync.WaitGroup // calls in the background that end by themselves
@@ -113,10 +116,11 @@ type collector struct {
 	chains   map[string]*chain   // by request id
 
 	pages    int
-	redactor *redactor // of the writer
+	redactor *Redactor // of the writer
 
 	enabling atomic.Int64 // targets
 	pending  atomic.Int64 // bytes of bodies
+	sockets  atomic.Int64 // bytes of messages of WebSockets; only the goroutine of events adds some
 	full     atomic.Bool  // KeepBody has refused a body
 	lost     atomic.Bool  // an item did not fit into out
 }
@@ -274,10 +278,12 @@ func (c *collector) write(add func(Entry)) {
 		}
 		switch {
 		case i.page != nil && c.Page != nil:
-			c.Page(*i.page)
+			p := *i.page
+			p.Title = CleanURL(p.Title, c.secrets())
+			c.Page(p)
 		case i.exchange != nil:
 			add(c.entry(i.exchange))
-			c.pending.Add(-i.exchange.reserved)
+			c.release(i.exchange)
 		}
 	}
 	if c.lost.Swap(false) && c.Missed != nil {

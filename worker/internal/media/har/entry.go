@@ -49,14 +49,14 @@ func (c *collector) entry(x *exchange) Entry {
 	return e
 }
 
-func (x *exchange) httpRequest(secrets *redactor) Request {
+func (x *exchange) httpRequest(secrets *Redactor) Request {
 	headers := x.request.Headers
 	if x.requestHeaders != nil {
 		headers = x.requestHeaders
 	}
-	address := cleanURL(x.request.URL, secrets)
+	address := CleanURL(x.request.URL, secrets)
 	r := Request{
-		Method: x.request.Method, URL: address, HTTPVersion: "unknown", Cookies: []Field{}, Headers: secrets.fields(fields(headers)),
+		Method: x.request.Method, URL: address, HTTPVersion: "unknown", Cookies: []Field{}, Headers: secrets.headers(fields(headers)),
 		QueryString: []Field{}, HeadersSize: -1, BodySize: 0,
 	}
 	if _, query, ok := strings.Cut(address, "?"); ok {
@@ -86,7 +86,7 @@ func (x *exchange) httpRequest(secrets *redactor) Request {
 	return r
 }
 
-func (x *exchange) httpResponse(secrets *redactor) Response {
+func (x *exchange) httpResponse(secrets *Redactor) Response {
 	answer := Response{
 		HTTPVersion: "unknown", Cookies: []Field{}, Headers: []Field{}, HeadersSize: -1, BodySize: -1, Error: x.failure,
 		Content: Content{Size: x.received, MimeType: "x-unknown", Comment: x.noBody},
@@ -100,8 +100,8 @@ func (x *exchange) httpResponse(secrets *redactor) Response {
 		headers = x.responseHeaders
 	}
 	answer.Status, answer.StatusText, answer.HTTPVersion = r.Status, r.StatusText, version(r.Protocol)
-	answer.Headers = secrets.fields(fields(headers))
-	answer.RedirectURL = cleanURL(header(headers, "location"), secrets)
+	answer.Headers = secrets.headers(fields(headers))
+	answer.RedirectURL = CleanURL(header(headers, "location"), secrets)
 	answer.TransferSize = int64(max(x.size, r.EncodedDataLength))
 	answer.BodySize = max(int64(x.size-r.EncodedDataLength), 0)
 	if x.cached || r.FromDiskCache {

@@ -96,7 +96,7 @@ func isRecorded(address string) bool {
 	return ok && slices.Contains([]string{"http", "https", "ws", "wss"}, scheme)
 }
 
-// sensitiveHeaders are never recorded.
+// isSensitive reports whether a header is never recorded.
 func isSensitive(header string) bool {
 	switch strings.ToLower(header) {
 	case "authorization", "proxy-authorization", "cookie", "cookie2", "set-cookie", "set-cookie2", "x-api-key", "api-key", "x-auth-token",

@@ -1,6 +1,7 @@
 package har
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
 )
@@ -153,8 +156,81 @@ func TestCollect_LeavesOutBodiesUnderLoad(t *testing.T) {
 	}
 }
 
+// TestCollect_EndsInTime has more bodies than a browser that does not answer is asked for at the same time.
+func TestCollect_EndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		input, messages := io.Pipe()
+		answers, output := io.Pipe()
+		conn := cdp.New(input, output)
+		ready := make(chan struct{})
+		go func() {
+			commands := bufio.NewReader(answers)
+			_, _ = commands.ReadString(0) // Target.setAutoAttach
+			_, _ = fmt.Fprint(messages, `{"id":1,"result":{}}`+"\x00")
+			_, _ = io.Copy(io.Discard, commands)
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		count, ended := 0, make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = Collect(ctx, conn, Options{Ready: func() { close(ready) }}, func(Entry) { count++ })
+		}()
+		<-ready
+		for i := range 10 * bodyWorkers {
+			for _, e := range [][2]string{{"requestWillBeSent", requestEvent}, {"responseReceived", strings.Replace(responseEvent, "true", "false", 1)}, {"loadingFinished", finishedEvent}} {
+				_, _ = fmt.Fprintf(messages, `{"method":"Network.%s","sessionId":"s","params":%s}`+"\x00", e[0], strings.Replace(e[1], `"1"`, fmt.Sprintf(`"%d"`, i), 1))
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		<-ended
+		if took := time.Since(began); count != 10*bodyWorkers || took > bodyTimeout {
+			t.Errorf("%d entries after %v", count, took)
+		}
+		_ = conn.Close()
+	})
+}
+
+// TestCollect_LimitsMessagesOfSockets has many WebSockets with long messages, and a body.
+func TestCollect_LimitsMessagesOfSockets(t *testing.T) {
+	c, _, _, entries := newCollector(t, 1)
+	message := networkEvent{Response: &responseData{PayloadData: strings.Repeat("a", maxSocketBytes)}}
+	for range maxPending/maxSocketBytes + 2 {
+		x := &exchange{socket: &socket{}}
+		c.addMessage(x, "send", message)
+		c.finish(x)
+	}
+	body := &exchange{request: requestData{Method: "GET"}, response: &responseData{Status: 200}}
+	if c.skipsBody(body) || c.sockets.Load() != maxPending {
+		t.Errorf("the body is skipped: %q, with %d bytes of sockets", body.noBody, c.sockets.Load())
+	}
+	c.release(body)
+	missing := 0
+	for _, e := range entries() {
+		if strings.Contains(e.Comment, "Later messages are missing") {
+			missing++
+		}
+	}
+	if missing != 2 || c.pending.Load() != 0 || c.sockets.Load() != 0 {
+		t.Errorf("%d sockets were cut, and %d and %d bytes are reserved", missing, c.pending.Load(), c.sockets.Load())
+	}
+}
+
+// TestCollect_RemovesSecretsFromTitles has a secret that was filled after the page was opened.
+func TestCollect_RemovesSecretsFromTitles(t *testing.T) {
+	c, _, _, entries := newCollector(t, 1)
+	var pages []string
+	c.Secrets, c.Page = func() []string { return []string{"1234"} }, func(p Page) { pages = append(pages, p.Title) }
+	opened := Page{Title: "https://user:key@site/1234?id_token=x#1234"}
+	c.emit(item{page: &opened})
+	if entries(); len(pages) != 1 || pages[0] != "https://site/***?id_token=***" || !strings.Contains(opened.Title, "1234") {
+		t.Errorf("got %v", pages)
+	}
+}
+
 func TestRedactor(t *testing.T) {
-	secrets := newRedactor([]string{`p w"<+é`, "1234", "ab"})
+	secrets := NewRedactor([]string{`p w"<+é`, "1234", "ab"})
 	for _, tc := range []struct{ kind, text, want string }{
 		{"application/x-www-form-urlencoded", "a=p+w%22%3C%2B%C3%A9&b=x1234y&c=ab&d=abc&Old-Password=x&pass=", "a=***&b=x***y&c=***&d=abc&Old-Password=***&pass="},
 		{"application/json", `{"user":"p w\"<+é","new_password" : "a\"b","pin":1234,"n":{"short":"ab"},"city":"Rome"}`, `{"user":"***","new_password" : "***","pin":***,"n":{"short":"***"},"city":"Rome"}`},
@@ -162,14 +238,20 @@ func TestRedactor(t *testing.T) {
 			"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"password\"\r\nContent-Type: text/plain\r\n\r\nsecret\r\n--x\r\nContent-Disposition: form-data; name=\"city\"\r\n\r\nRome\r\n--x--",
 			"--x\r\nContent-Disposition: form-data; name=\"password\"\r\nContent-Type: text/plain\r\n\r\n***\r\n--x\r\nContent-Disposition: form-data; name=\"city\"\r\n\r\nRome\r\n--x--",
 		},
+		{"text/plain", `{"otp": 987654,"n":-1.5e3,"x":{"session_token":"a","apikey":1,"tokens":7}}`, `{"otp": "***","n":-1.5e3,"x":{"session_token":"***","apikey":"***","tokens":7}}`},
+		{"application/x-www-form-urlencoded", "token=a&csrf_token=a&api-key=a&tokens=7", "token=***&csrf_token=***&api-key=***&tokens=7"},
 		{"text/plain", "p w&#34;&lt;+é cCB3IjwrwqDDqQ== 1234", "*** cCB3IjwrwqDDqQ== ***"},
 	} {
 		if got, _ := secrets.posted(tc.text, tc.kind); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.kind, got, tc.want)
 		}
 	}
-	if got := cleanURL("https://user:key@site:1/a/1234?b=1234&id_token=x&c=1#access", secrets); got != "https://site:1/a/***?b=***&id_token=***&c=1" {
+	if got := CleanURL("https://user:key@site:1/a/1234?b=1234&id_token=x&c=1#access", secrets); got != "https://site:1/a/***?b=***&id_token=***&c=1" {
 		t.Errorf("the URL is %s", got)
+	}
+	headers := secrets.headers(fields(map[string]string{"Location": "//u:p@site/?b=1234&access_token=x#id_token=y", "referer": "http://u:p@site/", "x-id": "1234#a"}))
+	if got, want := fmt.Sprint(headers), "[{Location //site/?b=***&access_token=***} {referer http://site/} {x-id ***#a}]"; got != want {
+		t.Errorf("the headers are %s, want %s", got, want)
 	}
 	if got := secrets.data("MTIzNA==", true); got != "Kioq" {
 		t.Errorf("the data is %s", got)

@@ -44,7 +44,7 @@ func (c *collector) place(x *exchange, p networkEvent) {
 			id = c.PageID()
 		}
 		s.tab.previous, s.tab.page = s.tab.page, &page{loader: p.LoaderID, Page: Page{
-			StartedDateTime: wallClock(p.WallTime), ID: id, Title: cleanURL(p.Request.URL, nil), PageTimings: PageTimings{-1, -1},
+			StartedDateTime: wallClock(p.WallTime), ID: id, Title: p.Request.URL, PageTimings: PageTimings{-1, -1},
 		}}
 		c.emit(item{page: &s.tab.page.Page})
 	}
@@ -66,7 +66,7 @@ const loadScript = `new Promise(resolve => {
 // followLoad adds the times of a page when it has loaded. It asks a JavaScript world of its
 // own, because Page.enable would take the dialogs of the page from its clients.
 func (c *collector) followLoad(x *exchange) {
-	if x.page == nil {
+	if x.page == nil || c.Page == nil {
 		return
 	}
 	loading, session, frame, address := x.page.Page, x.session, x.frame, x.request.URL

@@ -17,42 +17,49 @@ const (
 	shortSecret = 4 // shorter secrets are replaced only where they are a whole value
 )
 
-// redactor replaces secrets. Without a secret, it replaces what the names of parameters say.
-type redactor struct {
+// Redactor replaces secrets. Without a secret, it replaces what the names of parameters say.
+type Redactor struct {
 	values []string
+	forms  []string          // the texts that have them, the longest first
 	text   *strings.Replacer // nil without secrets
 }
 
 // secrets returns the redactor of the present secrets. Only the writer calls it.
-func (c *collector) secrets() *redactor {
+func (c *collector) secrets() *Redactor {
 	if c.Secrets == nil {
-		return &redactor{}
+		return &Redactor{}
 	}
 	if values := c.Secrets(); c.redactor == nil || !slices.Equal(values, c.redactor.values) {
-		c.redactor = newRedactor(values)
+		c.redactor = NewRedactor(values)
 	}
 	return c.redactor
 }
 
-func newRedactor(values []string) *redactor {
-	r := &redactor{values: values}
-	var forms []string
+// NewRedactor returns the redactor of secrets.
+func NewRedactor(values []string) *Redactor {
+	r := &Redactor{values: values}
 	for _, v := range values {
 		if len(v) >= shortSecret {
-			forms = append(forms, encodings(v)...)
+			r.forms = append(r.forms, encodings(v)...)
 		}
 	}
-	if len(forms) == 0 {
+	if len(r.forms) == 0 {
 		return r
 	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the replacer prefers the first
+	slices.SortFunc(r.forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // the replacer prefers the first
 	var pairs []string
-	for _, form := range forms {
+	for _, form := range r.forms {
 		pairs = append(pairs, form, mask)
 	}
 	r.text = strings.NewReplacer(pairs...)
 	return r
 }
+
+// Values returns the secrets.
+func (r *Redactor) Values() []string { return r.values }
+
+// Forms returns the texts that Text replaces.
+func (r *Redactor) Forms() []string { return r.forms }
 
 // encodings returns the texts with which pages and sites transmit a value.
 func encodings(value string) []string {
@@ -64,7 +71,8 @@ func encodings(value string) []string {
 	}
 }
 
-func (r *redactor) string(text string) string {
+// Text returns a text without the secrets.
+func (r *Redactor) Text(text string) string {
 	if r == nil || r.text == nil {
 		return text
 	}
@@ -72,13 +80,13 @@ func (r *redactor) string(text string) string {
 }
 
 // data replaces secrets in a text, or in what a text in base64 contains.
-func (r *redactor) data(text string, encoded bool) string {
+func (r *Redactor) data(text string, encoded bool) string {
 	if r == nil || r.text == nil || !encoded {
-		return r.string(text)
+		return r.Text(text)
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return r.string(text)
+		return r.Text(text)
 	}
 	if clean := r.text.Replace(string(raw)); clean != string(raw) {
 		return base64.StdEncoding.EncodeToString([]byte(clean))
@@ -86,25 +94,31 @@ func (r *redactor) data(text string, encoded bool) string {
 	return text
 }
 
-func (r *redactor) fields(list []Field) []Field {
-	for i := range list {
-		list[i].Value = r.string(list[i].Value)
+// headers returns headers without the secrets, also those in addresses.
+func (r *Redactor) headers(list []Field) []Field {
+	for i, f := range list {
+		switch strings.ToLower(f.Name) {
+		case "location", "content-location", "referer":
+			list[i].Value = CleanURL(f.Value, r)
+		default:
+			list[i].Value = r.Text(f.Value)
+		}
 	}
 	return list
 }
 
 // posted returns the body of a request without secrets, and its parameters if it is a form.
-func (r *redactor) posted(text, mimeType string) (string, []Field) {
-	text = r.string(text)
+func (r *Redactor) posted(text, mimeType string) (string, []Field) {
+	text = r.Text(text)
 	kind, _, _ := strings.Cut(strings.ToLower(mimeType), ";")
 	switch {
 	case kind == "application/x-www-form-urlencoded":
 		text = r.form(text)
 		return text, parameters(text)
-	case strings.Contains(kind, "json"):
+	case strings.Contains(kind, "json"), strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["): // sendBeacon sends it as a text
 		text = jsonMember().ReplaceAllStringFunc(text, func(member string) string {
 			parts := jsonMember().FindStringSubmatch(member)
-			if r.hides(parts[2], parts[3]) {
+			if r.hides(parts[2], parts[3]+parts[4]) {
 				return parts[1] + `"` + mask + `"`
 			}
 			return member
@@ -122,18 +136,18 @@ func (r *redactor) posted(text, mimeType string) (string, []Field) {
 }
 
 var (
-	sensitiveName = lazy.Regexp(`(?i)passw|pass$|passphrase|passcode|pwd|secret|(access|refresh|id|auth)[-_]?token|^t?otp$`)
-	jsonMember    = lazy.Regexp(`("((?:[^"\\]|\\.)*)"\s*:\s*)"((?:[^"\\]|\\.)*)"`)
+	sensitiveName = lazy.Regexp(`(?i)passw|pass$|passphrase|passcode|pwd|secret|token$|api[-_]?key|^t?otp$`)
+	jsonMember    = lazy.Regexp(`("((?:[^"\\]|\\.)*)"\s*:\s*)(?:"((?:[^"\\]|\\.)*)"|(-?[0-9][0-9.eE+-]*))`)
 	formPart      = lazy.Regexp(`(?i)(content-disposition:[^\r\n]*\bname="([^"]*)"[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n)([^\r\n]*)`)
 )
 
 // hides reports whether the value of a parameter is replaced.
-func (r *redactor) hides(name, value string) bool {
+func (r *Redactor) hides(name, value string) bool {
 	return value != "" && (sensitiveName().MatchString(name) || r != nil && slices.Contains(r.values, value))
 }
 
 // form replaces values of a form or of a query.
-func (r *redactor) form(text string) string {
+func (r *Redactor) form(text string) string {
 	pairs := strings.Split(text, "&")
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
@@ -166,16 +180,16 @@ func parameters(text string) []Field {
 	return list
 }
 
-// cleanURL returns a URL without user, fragment and secrets.
-func cleanURL(address string, r *redactor) string {
+// CleanURL returns a URL without user, fragment and secrets. The redactor may be nil.
+func CleanURL(address string, r *Redactor) string {
 	address, _, _ = strings.Cut(address, "#")
-	scheme, rest, ok := strings.Cut(address, "://")
-	if end := strings.IndexAny(rest+"/", "/?"); ok {
-		address = scheme + "://" + rest[strings.LastIndex(rest[:end], "@")+1:]
+	scheme, rest, ok := strings.Cut(address, "//")
+	if end := strings.IndexAny(rest+"/", "/?"); ok && (scheme == "" || strings.HasSuffix(scheme, ":")) {
+		address = scheme + "//" + rest[strings.LastIndex(rest[:end], "@")+1:]
 	}
 	path, query, ok := strings.Cut(address, "?")
 	if ok {
-		return r.string(path) + "?" + r.form(r.string(query))
+		return r.Text(path) + "?" + r.form(r.Text(query))
 	}
-	return r.string(path)
+	return r.Text(path)
 }

@@ -48,12 +48,13 @@ func (c *collector) addMessage(x *exchange, kind string, p networkEvent) {
 		return
 	}
 	size := int64(len(p.Response.PayloadData))
-	if x.reserved+size > maxSocketBytes || len(s.messages) >= maxSocketMessages || c.pending.Add(size) > maxPending {
+	if x.reserved+size > maxSocketBytes || len(s.messages) >= maxSocketMessages || c.sockets.Load()+size > maxPending {
 		s.cut = true
 		x.comment = "Later messages are missing: there were too many."
 		return
 	}
 	x.reserved += size
+	c.sockets.Add(size)
 	s.messages = append(s.messages, Message{
 		Type: kind, Time: x.wallTime + p.Timestamp - x.started, Opcode: int(p.Response.Opcode), Data: p.Response.PayloadData,
 	})

@@ -43,6 +43,7 @@ const (
 // RequestLog stores the requests of a recording. The methods that store something must not be called concurrently.
 type RequestLog struct {
 	file        *os.File
+	end         func() // called when nothing more is stored
 	written     int64
 	connections int
 	full        bool
@@ -51,11 +52,13 @@ type RequestLog struct {
 	pages       atomic.Int64
 }
 
-// recordRequests records until ctx ends. It returns why it has failed.
+// recordRequests records until ctx ends or nothing more can be stored. It returns why it has failed.
 func (r *recorder) recordRequests(ctx context.Context) Reason {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	file, err := os.OpenFile(filepath.Join(r.subject.Dir, HARName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
-		log := &RequestLog{file: file}
+		log := &RequestLog{file: file, end: cancel}
 		repeat(ctx, func(ctx context.Context) error { return r.subject.Requests(ctx, log) })
 		err = errors.Join(log.err, file.Close())
 	}
@@ -111,6 +114,9 @@ func (l *RequestLog) add(line harLine) {
 	if l.err == nil {
 		l.written += int64(raw.Len())
 		_, l.err = l.file.Write(raw.Bytes())
+	}
+	if l.full || l.err != nil {
+		l.end()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"image"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/browser-svc/svc/shared/testenv"
+	"github.com/browser-svc/svc/worker/internal/media/har"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
 	"github.com/browser-svc/svc/worker/internal/media/recording/recordingtest"
 )
@@ -330,6 +332,20 @@ func TestEvents_AreLinesWithoutSecrets(t *testing.T) {
 	const want = "recording_started tab_opened navigation navigation navigation tab_closed request console recording_ended"
 	if got := strings.Join(kinds, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestRequests_EndWithTheFirstError stores an entry that is no JSON. The browser does not end.
+func TestRequests_EndWithTheFirstError(t *testing.T) {
+	r := newRecorded(t)
+	r.subject.Video, r.subject.Requests = false, func(ctx context.Context, log *recording.RequestLog) error {
+		log.Entry(har.Entry{Time: math.NaN()})
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	r.start(t)
+	if info := r.await(t); info.State != recording.Failed || info.Reason != recording.HARFailed {
+		t.Errorf("got %+v", info)
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 	"github.com/browser-svc/svc/worker/internal/media/trace"
 )
 
-// recordTrace records until ctx ends. It returns why it has failed.
+// recordTrace records until ctx ends or nothing more can be stored. It returns why it has failed.
 func (r *recorder) recordTrace(ctx context.Context) Reason {
 	defer r.subject.Trace.Close()
-	w, err := trace.NewWriter(r.subject.Dir, r.current().StartedAt)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := trace.NewWriter(r.subject.Dir, r.current().StartedAt, cancel)
 	if err == nil {
 		repeat(ctx, func(ctx context.Context) error { return r.subject.Trace.Run(ctx, w) })
 		err = w.Close()

@@ -3,10 +3,11 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/media/har"
 )
 
 const (
@@ -155,7 +156,7 @@ func stepOf(m message) step {
 func (v values) params() object {
 	params := object{}
 	for name, text := range map[string]string{
-		"address": withoutUser(v.URL), "format": v.Format, "files": strings.Join(v.Files, ", "), "secret": v.Secret, "field": v.Field,
+		"address": har.CleanURL(v.URL, nil), "format": v.Format, "files": strings.Join(v.Files, ", "), "secret": v.Secret, "field": v.Field,
 	} {
 		if text != "" {
 			params[name] = cut(text, maxParam)
@@ -167,16 +168,6 @@ func (v values) params() object {
 		}
 	}
 	return params
-}
-
-// withoutUser returns an address without a user and a password.
-func withoutUser(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return address
-	}
-	u.User = nil
-	return u.String()
 }
 
 func mouseStep(s step, v values) step {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,9 +106,8 @@ func (t *tracer) command(ctx context.Context, r tap.Record, m message) {
 		t.waiting[call] = a
 	}
 	if s.kind == key {
-		k := &typedKey{text: s.text, special: s.special, sent: r.At}
-		a.keys = append(a.keys, k)
-		t.waitKeys[call] = k
+		a.keys = append(a.keys, &typedKey{call: call, text: s.text, special: s.special, sent: r.At})
+		t.w.hide(a.id, a.hidden(true))
 	}
 	if found := t.pages[target]; found != nil && s.changes {
 		found.changed, found.changedAt = a, r.At
@@ -144,17 +144,19 @@ func (t *tracer) join(s step, client *tap.Client, target string, began time.Time
 
 // newAction adds an action.
 func (t *tracer) newAction(s step, client *tap.Client, target string, began time.Time) *action {
+	if len(t.actions) == maxOpen { // their answers do not come
+		first := t.actions[0]
+		first.log("the answer is not in the trace")
+		maps.DeleteFunc(t.waiting, func(_ callKey, waiting *action) bool { return waiting == first })
+		first.ended, first.open, first.unanswered, first.checking, first.capturing, first.postponed = began, false, 0, false, false, false
+		t.finish()
+	}
 	t.calls++
 	a := &action{step: s, id: fmt.Sprintf("call@%d", t.calls), page: target, client: client, began: began, count: 1}
 	if found := t.pages[target]; found != nil {
 		a.before = found.snapshot
 	}
-	if t.actions = append(t.actions, a); len(t.actions) > maxOpen { // their answers do not come
-		first := t.actions[0]
-		first.log("the answer is not in the trace")
-		first.ended, first.open, first.unanswered, first.checking, first.capturing, first.postponed = began, false, 0, false, false, false
-		t.finish()
-	}
+	t.actions = append(t.actions, a)
 	return a
 }
 
@@ -190,9 +192,10 @@ func (t *tracer) answer(ctx context.Context, r tap.Record, m message) {
 	if a == nil {
 		return
 	}
-	if k := t.waitKeys[call]; k != nil {
-		k.answered = r.At
-		delete(t.waitKeys, call)
+	for _, k := range a.keys {
+		if k.call == call && k.answered.IsZero() {
+			k.answered = r.At
+		}
 	}
 	delete(t.waiting, call)
 	a.unanswered = max(a.unanswered-1, 0)
@@ -233,15 +236,20 @@ func (t *tracer) proceed(ctx context.Context, a *action) {
 	if a.kind == key && a.unjudged() && !a.checking {
 		t.checkFocus(ctx, a)
 	}
+	t.captureDue(ctx, a)
+	t.finish()
+}
+
+// captureDue captures the page after an action, if it is time for it. What is typed is shown only after the focus was checked.
+func (t *tracer) captureDue(ctx context.Context, a *action) {
 	latest := a.capturedAt
 	if found := t.pages[a.page]; found != nil && a.kind == evaluation { // clients may evaluate often
 		latest = found.captured
 	}
 	due := !a.open || a.kind != press && time.Since(latest) > repeatInterval
-	if a.unanswered == 0 && a.changes && !a.captured && !a.capturing && !a.postponed && due {
+	if a.unanswered == 0 && a.changes && !a.captured && !a.capturing && !a.postponed && !a.checking && due {
 		t.capture(ctx, a)
 	}
-	t.finish()
 }
 
 // finish writes the actions that are complete.
@@ -253,7 +261,7 @@ func (t *tracer) finish() {
 		if a.ended.IsZero() {
 			a.ended = time.Now()
 		}
-		t.w.hide(a.hidden())
+		t.w.hide(a.id, a.hidden(false))
 		a.write(t.w)
 		return true
 	})
@@ -274,11 +282,13 @@ func (t *tracer) checkFocus(ctx context.Context, a *action) {
 			a.checking = false
 			if err == nil {
 				a.judge(log)
+				t.w.hide(a.id, a.hidden(true))
 			}
 			if !final && a.unjudged() && err == nil {
 				t.proceed(ctx, a)
 				return
 			}
+			t.captureDue(ctx, a)
 			t.finish()
 		})
 	})

@@ -5,12 +5,15 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/browser-svc/svc/worker/internal/media/har"
 )
 
-// maxBodies limits, in bytes, the bodies of a trace.
-const maxBodies = 64 << 20
+const (
+	maxBodies     = 64 << 20    // bytes of the bodies of a trace
+	retryInterval = time.Second // after requests were interrupted
+)
 
 // extensions are the extensions of resources, by type.
 var extensions = map[string]string{
@@ -18,14 +21,23 @@ var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpeg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "font/woff2": ".woff2",
 }
 
-// followRequests adds the requests of the browser until ctx or its connection ends.
+// followRequests adds the requests of the browser until ctx ends, over a new connection whenever one has ended.
 func (t *tracer) followRequests(ctx context.Context) {
-	conn, err := t.Connect(ctx)
-	if err != nil {
-		return // the other connection fails too, and the trace begins again
+	missed := func() { t.missed.Store(true) }
+	options := har.Options{Secrets: t.w.secretTexts, KeepBody: t.keepsBody, Missed: missed}
+	for connections := 0; ctx.Err() == nil; {
+		if conn, err := t.Connect(ctx); err == nil {
+			if connections++; connections > 1 {
+				missed()
+			}
+			_ = har.Collect(ctx, conn, options, t.w.addRequest) // it ends if it was too slow, or by a message that is too long
+			_ = conn.Close()
+		}
+		select {
+		case <-time.After(retryInterval):
+		case <-ctx.Done():
+		}
 	}
-	defer func() { _ = conn.Close() }()
-	_ = har.Collect(ctx, conn, har.Options{Secrets: t.w.secretTexts, KeepBody: t.keepsBody}, t.w.addRequest)
 }
 
 // keepsBody reports whether there is room for a body.

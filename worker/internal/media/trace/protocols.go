@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/media/har"
 )
 
 // protocolStep is the step of a command of WebDriver or MCP.
@@ -78,7 +80,7 @@ func webDriverStep(s step, params json.RawMessage) step {
 	var p struct{ URL, Using, Value, Text, Script, Handle, Cmd string }
 	_ = json.Unmarshal(params, &p) // what is of another type stays empty
 	s.method, s.params = name, object{}
-	for name, text := range map[string]string{"address": withoutUser(p.URL), "using": p.Using, "command": p.Cmd} {
+	for name, text := range map[string]string{"address": har.CleanURL(p.URL, nil), "using": p.Using, "command": p.Cmd} {
 		if text != "" {
 			s.params[name] = cut(text, maxParam)
 		}
@@ -87,7 +89,7 @@ func webDriverStep(s step, params json.RawMessage) step {
 	case "POST timeouts":
 		return s // ignored
 	case "POST element/value":
-		s.kind, s.alone, s.changes, s.text = key, true, true, namedKeys(p.Text)
+		s.kind, s.alone, s.changes, s.text = key, true, true, p.Text
 		return s
 	case "POST execute/sync", "POST execute/async":
 		return evaluated(s, p.Script)
@@ -119,7 +121,7 @@ func mcpStep(s step, params json.RawMessage) step {
 		X, Y                                                        float64
 	}
 	_ = json.Unmarshal(params, &p) // what is of another type stays empty
-	for name, text := range map[string]string{"address": withoutUser(p.URL), "ref": p.Ref, "target": p.Target, "tab": p.Tab, "secret": p.Secret, "field": p.Field} {
+	for name, text := range map[string]string{"address": har.CleanURL(p.URL, nil), "ref": p.Ref, "target": p.Target, "tab": p.Tab, "secret": p.Secret, "field": p.Field} {
 		if text != "" {
 			s.params[name] = cut(text, maxParam)
 		}
@@ -144,11 +146,17 @@ func mcpStep(s step, params json.RawMessage) step {
 	return s
 }
 
-// namedKeys are the keys without text, as WebDriver sends them.
+// keyNames are the keys without text, as WebDriver sends them.
 var keyNames = map[rune]string{
-	'\uE003': "Backspace", '\uE004': "Tab", '\uE006': "Enter", '\uE007': "Enter", '\uE00C': "Escape", '\uE012': "ArrowLeft", '\uE013': "ArrowUp",
+	backspace: "Backspace", '\uE004': "Tab", '\uE006': "Enter", '\uE007': "Enter", '\uE00C': "Escape", '\uE012': "ArrowLeft", '\uE013': "ArrowUp",
 	'\uE014': "ArrowRight", '\uE015': "ArrowDown", '\uE017': "Delete", '\uE008': "Shift", '\uE009': "Control", '\uE00A': "Alt", '\uE03D': "Meta",
 }
+
+// backspace is a key as WebDriver sends it.
+const backspace = '\uE003'
+
+// isKey reports whether a character is a key without text, as WebDriver sends it.
+func isKey(r rune) bool { return r >= '\uE000' && r <= '\uE05D' }
 
 // namedKeys returns a text with names for keys without text.
 func namedKeys(text string) string {
@@ -157,7 +165,7 @@ func namedKeys(text string) string {
 		switch name := keyNames[r]; {
 		case name != "":
 			named.WriteString("[" + name + "]")
-		case r >= '\uE000' && r <= '\uE05D':
+		case isKey(r):
 			fmt.Fprintf(&named, "[%U]", r)
 		default:
 			named.WriteRune(r)

@@ -1,10 +1,11 @@
 package trace
 
-// focusScript notes, in the world of the worker, which kind of field has the focus from when on. A kind other than text and none
+// focusScript notes, in the world of the worker, which kind of field has the focus from when on, with an entry for each field. A kind other than text and none
 // may be a field for a secret. An element that was such a field once remains one.
 const focusScript = `(() => {
   if (globalThis.svcTrace) return;
   const log = [], secret = new WeakSet();
+  let last;
   const isSecret = e => {
     if (e instanceof HTMLInputElement && e.type === 'password' || /password|one-time-code|^cc-/.test(e.autocomplete ?? '')
       || getComputedStyle(e).webkitTextSecurity !== 'none') secret.add(e);
@@ -19,7 +20,8 @@ const focusScript = `(() => {
     let e = document.activeElement;
     while (e?.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;
     const kind = kindOf(e);
-    if (log.at(-1)?.kind !== kind) log.push({t: Date.now(), kind});
+    if (log.at(-1)?.kind !== kind || e !== last) log.push({t: Date.now(), kind});
+    last = e;
     if (log.length > 200) state.since = log.shift() && log[0].t;
   };
   const state = globalThis.svcTrace = {since: Date.now(), log, note, isSecret};

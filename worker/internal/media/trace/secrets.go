@@ -3,34 +3,70 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/browser-svc/svc/worker/internal/media/har"
 )
 
 const (
 	mask = "***"
 
-	minSecret  = 4 // bytes: a shorter text is part of other words
-	maxSecrets = 200
+	minSecret = 4    // bytes: a shorter text is part of other words
+	maxTyped  = 1000 // texts
 )
 
 // secrets are texts that must not be in a trace.
-type secrets struct{ texts []string }
+type secrets struct {
+	filled   func() []string   // the values that the worker has filled; nil: none
+	typed    []typedText       // the latest ones
+	redactor *har.Redactor     // of the present texts
+	inLine   *strings.Replacer // finds them in a line
+}
 
-// add adds a text, as it is and as in URLs.
-func (s *secrets) add(secret string) {
-	for _, text := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
-		if len(text) >= minSecret && len(s.texts) < maxSecrets && !slices.Contains(s.texts, text) {
-			s.texts = append(s.texts, text)
+// typedText is a text that was typed with an action.
+type typedText struct{ action, text string }
+
+// set sets the texts of an action, in place of its earlier ones, and of the oldest ones of others if there are too many.
+func (s *secrets) set(action string, texts []string) {
+	s.typed = slices.DeleteFunc(s.typed, func(t typedText) bool { return t.action == action })
+	for _, text := range texts {
+		if len(text) >= minSecret {
+			s.typed = append(s.typed, typedText{action, text})
 		}
 	}
-	slices.SortFunc(s.texts, func(a, b string) int { return len(b) - len(a) })
+	s.typed = s.typed[max(0, len(s.typed)-maxTyped):]
+}
+
+// texts returns all of them.
+func (s *secrets) texts() (texts []string) {
+	if s.filled != nil {
+		texts = slices.Clone(s.filled())
+	}
+	for _, t := range s.typed {
+		texts = append(texts, t.text)
+	}
+	return texts
+}
+
+// update prepares the removal of the present texts.
+func (s *secrets) update() {
+	texts := s.texts()
+	if s.redactor != nil && slices.Equal(texts, s.redactor.Values()) {
+		return
+	}
+	s.redactor = har.NewRedactor(texts)
+	var pairs []string
+	for _, form := range s.redactor.Forms() {
+		pairs = append(pairs, inJSON(form), mask)
+	}
+	s.inLine = strings.NewReplacer(pairs...)
 }
 
 // remove returns a line without the secrets.
 func (s *secrets) remove(line []byte) []byte {
-	if !slices.ContainsFunc(s.texts, func(text string) bool { return bytes.Contains(line, inJSON(text)) }) {
+	s.update()
+	if text := string(line); s.inLine.Replace(text) == text {
 		return line
 	}
 	var v any
@@ -49,22 +85,19 @@ func (s *secrets) remove(line []byte) []byte {
 }
 
 // inJSON returns a text as in a line, without quotes.
-func inJSON(text string) []byte {
+func inJSON(text string) string {
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text)            // a text cannot fail
-	return raw.Bytes()[1 : raw.Len()-2] // without the quotes and the newline
+	_ = encoder.Encode(text)                    // a text cannot fail
+	return string(raw.Bytes()[1 : raw.Len()-2]) // without the quotes and the newline
 }
 
 // clean returns a decoded value without the secrets. The names of its members stay.
 func (s *secrets) clean(v any) any {
 	switch v := v.(type) {
 	case string:
-		for _, text := range s.texts {
-			v = strings.ReplaceAll(v, text, mask)
-		}
-		return v
+		return s.redactor.Text(v)
 	case []any:
 		for i := range v {
 			v[i] = s.clean(v[i])

@@ -54,15 +54,14 @@ func (t *tracer) capture(ctx context.Context, a *action) {
 		t.drop(a, movedOn)
 		return
 	}
+	if t.busy != nil {
+		a.postponed = true // until the capture in progress has ended
+		return
+	}
 	r := captureRequest{action: a, page: found, session: found.pageSession, picture: time.Since(found.lastPicture) > pictureInterval}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	select {
-	case t.captures <- r:
-		a.capturing, t.busy, found.captured = true, &r, time.Now()
-	default:
-		r.cancel()
-		a.postponed = true // until the capture in progress has ended
-	}
+	a.capturing, t.busy, found.captured = true, &r, time.Now()
+	t.captures <- r // there is room: no other capture is in progress
 }
 
 // drop notes why an action has no snapshot.

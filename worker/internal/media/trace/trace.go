@@ -43,7 +43,8 @@ type Source struct {
 	Messages  func(ctx context.Context, add func(Message)) error // follows the messages of pages until ctx ends
 	Filled    interface {
 		Nodes(loader string) (backendNodeIDs []int)
-	} // fields of documents with secrets
+		Values() []string
+	} // fields of documents with secrets, and these
 }
 
 // Message is a message of a page.

@@ -3,6 +3,7 @@ package trace
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,16 +11,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/tap"
 )
 
 func TestStepOf_NamesWhatPersonsRecognize(t *testing.T) {
 	for message, want := range map[string]string{
-		`{"id":1,"method":"Page.navigate","params":{"url":"http://user:pw@a.example/?q=1"}}`:                                       "Navigate to {address} map[address:http://a.example/?q=1]",
+		`{"id":1,"method":"Page.navigate","params":{"url":"http://user:pw@a.example/?q=1&id_token=a#b"}}`:                          "Navigate to {address} map[address:http://a.example/?q=1&id_token=***]",
 		`{"method":"Page.reload","params":{},"id":1}`:                                                                              "Reload map[]",
 		`{"id":1,"method":"Input.dispatchMouseEvent","params":{"type":"mousePressed","x":1,"y":2,"button":"left","clickCount":2}}`: "Double click map[button:left x:1 y:2]",
 		`{"id":1,"method":"Input.dispatchTouchEvent","params":{"type":"touchStart","touchPoints":[{"x":3,"y":4}]}}`:                "Tap map[x:3 y:4]",
@@ -92,16 +95,60 @@ func TestAction_ShowsOnlyKeysOfKnownFields(t *testing.T) {
 		if a.describeKeys(); a.params["text"] != test.want {
 			t.Errorf("%s: got %v, want %s", name, a.params["text"], test.want)
 		}
-		if hidden := a.hidden(); (hidden == "") != (test.want == "hello") {
+		if hidden := a.hidden(false); (hidden == nil) != (test.want == "hello") {
 			t.Errorf("%s: hides %q", name, hidden)
 		}
+	}
+}
+
+// TestAction_HidesWhatFieldsGet types with special keys, and into fields that the focus tells apart.
+func TestAction_HidesWhatFieldsGet(t *testing.T) {
+	tab, back := &typedKey{text: "Tab", special: true}, &typedKey{text: "Backspace", special: true}
+	for name, test := range map[string]struct {
+		keys        []*typedKey
+		typed, done []string
+	}{
+		"two fields":            {[]*typedKey{{text: "alice"}, tab, {text: "hunt"}, {text: "er2"}}, []string{"alice", "", "hunt", "hunter2"}, []string{"alice", "hunter2"}},
+		"keys of WebDriver":     {[]*typedKey{{text: "alice\uE004hunter2\uE007"}}, []string{"alice", "hunter2", ""}, []string{"alice", "hunter2"}},
+		"a correction":          {[]*typedKey{{text: "huntr"}, back, {text: "er2"}}, []string{"huntr", "hunt", "hunter2"}, []string{"hunter2"}},
+		"focus without a key":   {[]*typedKey{{text: "4111", field: 1}, {text: "2222", field: 2}, {text: "3"}}, []string{"4111", "2222", "22223"}, []string{"4111", "22223"}},
+		"a field that is shown": {[]*typedKey{{text: "hunter2"}, {text: "Ada", isPlain: true}, {text: "code"}}, []string{"hunter2", "", "code"}, []string{"hunter2", "code"}},
+		"a long text":           {[]*typedKey{{text: strings.Repeat("a", maxHidden+1)}}, []string{strings.Repeat("a", maxHidden), "a"}, []string{strings.Repeat("a", maxHidden), "a"}},
+	} {
+		a := &action{step: step{kind: key}, keys: test.keys}
+		if diff := cmp.Diff([][]string{test.typed, test.done}, [][]string{a.hidden(true), a.hidden(false)}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestTracer_HidesTypedTextsAtOnce writes lines while a command waits for its answer, and after its action.
+func TestTracer_HidesTypedTextsAtOnce(t *testing.T) {
+	dir, client := t.TempDir(), &tap.Client{}
+	w, err := NewWriter(dir, time.Now(), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTracer(New(Source{Tap: new(tap.Tap)}), w)
+	for _, message := range []string{`{"id":1,"method":"Input.insertText","params":{"text":"alice"}}`, `{"id":2,"method":"Input.dispatchKeyEvent","params":{"type":"keyDown","key":"Tab"}}`, `{"id":3,"method":"Input.insertText","params":{"text":"hunter2"}}`} {
+		tr.handle(t.Context(), tap.Record{Client: client, Kind: tap.Command, At: time.Now(), Data: []byte(message)})
+	}
+	w.line(object{"text": "1 alice hunter2"})
+	tr.end()
+	w.line(object{"text": "2 alice hunter2"})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, EventsName))
+	if text := string(raw); err != nil || strings.Contains(text, "hunter2") || strings.Contains(text, "alice") || strings.Count(text, "*** ***") != 2 {
+		t.Errorf("got %s, %v", text, err)
 	}
 }
 
 func TestSecrets_RemovesThemFromValuesOnly(t *testing.T) {
 	var s secrets
 	for _, secret := range []string{`pass"word`, "startTime", "a b/c", "abc"} {
-		s.add(secret)
+		s.set(secret, []string{secret})
 	}
 	line := s.remove([]byte(`{"type":"before","startTime":1.5,"params":{"url":"http://a/?p=pass%22word&q=a+b%2Fc","list":["xpass\"wordx","abc"],"startTime":"startTime"}}`))
 	var got any
@@ -116,10 +163,94 @@ func TestSecrets_RemovesThemFromValuesOnly(t *testing.T) {
 	}
 }
 
+// TestSecrets_HidesTheLatest types more texts than there is room for.
+func TestSecrets_HidesTheLatest(t *testing.T) {
+	s := secrets{filled: (&filledFields{[]string{"first"}}).Values}
+	for i := range maxTyped + 1 {
+		s.set(fmt.Sprint(i), []string{fmt.Sprintf("text %d.", i)})
+	}
+	if got, want := string(s.remove([]byte(`["first","text 1000."]`))), `["***","***"]`+"\n"; got != want || len(s.typed) != maxTyped {
+		t.Errorf("got %s with %d texts", got, len(s.typed))
+	}
+}
+
+// TestTracer_ForgetsUnansweredCommands sends commands that get no answers.
+func TestTracer_ForgetsUnansweredCommands(t *testing.T) {
+	w, err := NewWriter(t.TempDir(), time.Now(), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, client := newTracer(New(Source{Tap: new(tap.Tap)}), w), &tap.Client{}
+	for i := range maxOpen + 10 {
+		tr.handle(t.Context(), tap.Record{Client: client, Kind: tap.Command, At: time.Now(), Data: fmt.Appendf(nil, `{"id":%d,"method":"Page.reload"}`, i+1)})
+	}
+	if err := w.Close(); err != nil || len(tr.waiting) != maxOpen || len(tr.actions) != maxOpen {
+		t.Errorf("%d commands of %d actions wait: %v", len(tr.waiting), len(tr.actions), err)
+	}
+}
+
+// TestTracer_CapturesWhatWasPostponed ends a capture before the goroutine that captures is ready for the next one.
+func TestTracer_CapturesWhatWasPostponed(t *testing.T) {
+	tr := newTracer(New(Source{Tap: new(tap.Tap)}), nil)
+	for _, target := range []string{"first", "second"} {
+		a := &action{step: step{kind: single, changes: true}, id: target, page: target}
+		tr.pages[target], tr.actions = &page{changed: a}, append(tr.actions, a)
+	}
+	first, second := tr.actions[0], tr.actions[1]
+	tr.captureDue(t.Context(), first)
+	tr.captureDue(t.Context(), second)
+	if !first.capturing || second.capturing || !second.postponed {
+		t.Fatalf("at first: %+v, %+v", first, second)
+	}
+	first.open = true // so that it is not written
+	tr.captured(t.Context(), <-tr.captures, snapshot{}, errTooLarge)
+	if second.postponed || !second.capturing {
+		t.Errorf("in the end: %+v", second)
+	}
+}
+
+// TestTracer_FollowsRequestsAgain loses the connection of the requests.
+func TestTracer_FollowsRequestsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w, err := NewWriter(dir, time.Now(), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		connections := 0
+		tr := newTracer(New(Source{Tap: new(tap.Tap), Connect: func(context.Context) (*cdp.Conn, error) {
+			input, _ := io.Pipe()
+			_, output := io.Pipe()
+			conn := cdp.New(input, output)
+			if connections++; connections == 1 {
+				_ = conn.Close()
+			}
+			return conn, nil
+		}}), w)
+		ctx, cancel := context.WithCancel(t.Context())
+		go tr.followRequests(ctx)
+		synctest.Wait()
+		tr.reportLost() // of the end of a browser, nothing is missing
+		time.Sleep(retryInterval)
+		synctest.Wait()
+		tr.reportLost()
+		cancel()
+		synctest.Wait()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, EventsName))
+		if err != nil || connections != 2 || strings.Count(string(raw), "requests before this are missing") != 1 {
+			t.Errorf("%d connections: %s, %v", connections, raw, err)
+		}
+	})
+}
+
 // TestWriter_TruncatesWithMark fills a trace, and packs it although its last lines are incomplete.
 func TestWriter_TruncatesWithMark(t *testing.T) {
 	dir := t.TempDir()
-	w, err := newWriter(dir, time.Now(), 2000)
+	ended := 0
+	w, err := newWriter(dir, time.Now(), 2000, func() { ended++ })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,15 +296,22 @@ func TestWriter_TruncatesWithMark(t *testing.T) {
 		files[f.Name] = string(raw)
 	}
 	events := files["trace.trace"]
-	if len(files) != 3 || files["resources/"+first] != "a picture" || files["trace.network"] != "" || !strings.Contains(events, "Truncated") || strings.Contains(events, "after the limit") || strings.Contains(events, "inco") {
+	if ended != 1 || len(files) != 3 || files["resources/"+first] != "a picture" || files["trace.network"] != "" || !strings.Contains(events, "Truncated") || strings.Contains(events, "after the limit") || strings.Contains(events, "inco") {
 		t.Errorf("got %q", files)
 	}
 }
 
+// filledFields are fields with secrets.
+type filledFields struct{ values []string }
+
+func (*filledFields) Nodes(string) []int { return nil }
+
+func (f *filledFields) Values() []string { return f.values }
+
 // TestRecorder_CountsLostRecords sends more than the queue has room for, without waiting.
 func TestRecorder_CountsLostRecords(t *testing.T) {
 	var place tap.Tap
-	r := New(Source{Tap: &place})
+	r := New(Source{Tap: &place, Filled: &filledFields{[]string{"a secret"}}})
 	client := &tap.Client{Name: "a client"}
 	for range maxQueued + 7 {
 		place.Send(tap.Record{Client: client, Kind: tap.Command, Data: []byte("{}")})
@@ -181,13 +319,12 @@ func TestRecorder_CountsLostRecords(t *testing.T) {
 	if lost := r.lost.Load(); lost != 7 {
 		t.Errorf("lost %d", lost)
 	}
-	place.Hide("a secret")
 	dir := t.TempDir()
-	w, err := NewWriter(dir, time.Now())
+	w, err := NewWriter(dir, time.Now(), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.begin(w)
+	w.begin(r.Filled.Values)
 	tr := &tracer{Recorder: r, w: w}
 	tr.reportLost()
 	w.line(object{"text": "has a secret"})

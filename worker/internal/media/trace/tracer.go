@@ -31,15 +31,12 @@ type Recorder struct {
 	records chan tap.Record
 	stop    func()
 	lost    atomic.Int64 // records
+	missed  atomic.Bool  // requests
 	queued  atomic.Int64 // bytes
 	bodies  atomic.Int64 // bytes of responses
 
 	began            bool
 	calls, snapshots int
-
-	mu      sync.Mutex
-	w       *Writer
-	secrets []string // that came before the writer
 }
 
 // New returns the Recorder of a browser. The caller must call Close.
@@ -54,10 +51,6 @@ func (r *Recorder) Close() { r.stop() }
 
 // observe queues a record, or counts it as lost.
 func (r *Recorder) observe(record tap.Record) {
-	if record.Kind == tap.Secret {
-		r.hide(string(record.Data))
-		return
-	}
 	if r.queued.Add(int64(len(record.Data))) <= maxQueuedBytes {
 		select {
 		case r.records <- record:
@@ -67,27 +60,6 @@ func (r *Recorder) observe(record tap.Record) {
 	}
 	r.queued.Add(-int64(len(record.Data)))
 	r.lost.Add(1)
-}
-
-// hide keeps a text out of the trace.
-func (r *Recorder) hide(secret string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.w == nil {
-		r.secrets = append(r.secrets, secret)
-		return
-	}
-	r.w.hide(secret)
-}
-
-// begin uses the writer.
-func (r *Recorder) begin(w *Writer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, secret := range r.secrets {
-		w.hide(secret)
-	}
-	r.w, r.secrets = w, nil
 }
 
 // callKey identifies a command that waits for its answer.
@@ -111,7 +83,6 @@ type tracer struct {
 	sessions map[*tap.Client]map[string]string
 	elements map[string]string // how elements of WebDriver were found, by id
 	waiting  map[callKey]*action
-	waitKeys map[callKey]*typedKey
 	actions  []*action // unfinished, in order
 	latest   *action   // to which repetitions can be added
 	notes    []string  // for the next action
@@ -121,17 +92,21 @@ type tracer struct {
 	busy     *captureRequest // the capture in progress
 }
 
+func newTracer(r *Recorder, w *Writer) *tracer {
+	return &tracer{
+		Recorder: r, w: w, world: rand.Text(), results: make(chan func()),
+		pages: map[string]*page{}, sessions: map[*tap.Client]map[string]string{}, waiting: map[callKey]*action{}, elements: map[string]string{},
+		captures: make(chan captureRequest, 1),
+	}
+}
+
 // Run records until ctx or the connection ends. It may be called again.
 func (r *Recorder) Run(ctx context.Context, w *Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &tracer{
-		Recorder: r, w: w, world: rand.Text(), results: make(chan func()),
-		pages: map[string]*page{}, sessions: map[*tap.Client]map[string]string{}, waiting: map[callKey]*action{}, elements: map[string]string{}, waitKeys: map[callKey]*typedKey{},
-		captures: make(chan captureRequest),
-	}
+	t := newTracer(r, w)
 	defer t.work.Wait()
 	defer cancel()
-	r.begin(w)
+	w.begin(r.Filled.Values)
 	if !r.began {
 		r.began = true
 		t.writeHeader()
@@ -227,19 +202,25 @@ func (t *tracer) end() {
 		if a.changes && !a.captured && a.after == "" {
 			a.log("no snapshot: the trace ended")
 		}
-		t.w.hide(a.hidden())
+		t.w.hide(a.id, a.hidden(false))
 		a.write(t.w)
 	}
 	t.actions = nil
 }
 
-// reportLost writes a mark if commands were lost.
+// reportLost writes a mark if commands or requests were lost.
 func (t *tracer) reportLost() {
-	lost := t.lost.Swap(0)
-	if lost == 0 {
-		return
+	if lost := t.lost.Swap(0); lost > 0 {
+		t.mark("lost: {count} commands or answers came too fast", object{"count": lost})
 	}
-	a := t.newAction(step{kind: single, title: "lost: {count} commands or answers came too fast", class: "Trace", method: "lost", params: object{"count": lost}}, &tap.Client{Name: "worker"}, "", time.Now())
+	if t.missed.Swap(false) {
+		t.mark("lost: requests before this are missing", object{})
+	}
+}
+
+// mark writes an action that says what is missing.
+func (t *tracer) mark(title string, params object) {
+	a := t.newAction(step{kind: single, title: title, class: "Trace", method: "lost", params: params}, &tap.Client{Name: "worker"}, "", time.Now())
 	a.open, a.ended = false, time.Now()
 	t.finish()
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -60,12 +59,15 @@ type Writer struct {
 	secrets secrets
 }
 
-// NewWriter creates the files of a trace. The caller must call Close.
-func NewWriter(dir string, began time.Time) (*Writer, error) { return newWriter(dir, began, maxBytes) }
+// NewWriter creates the files of a trace. It calls end, which must not block, when nothing more is stored: at the size limit or after
+// an error. The caller must call Close.
+func NewWriter(dir string, began time.Time, end func()) (*Writer, error) {
+	return newWriter(dir, began, maxBytes, end)
+}
 
-func newWriter(dir string, began time.Time, limit int64) (*Writer, error) {
+func newWriter(dir string, began time.Time, limit int64, end func()) (*Writer, error) {
 	w := &Writer{began: began, parts: make(chan part, maxParts), ended: make(chan struct{})}
-	f := &traceFiles{limit: limit, now: func() float64 { return w.offset(time.Now()) }, buffers: map[string]*bufio.Writer{}, resources: map[string]bool{}}
+	f := &traceFiles{limit: limit, end: end, now: func() float64 { return w.offset(time.Now()) }, buffers: map[string]*bufio.Writer{}, resources: map[string]bool{}}
 	for _, name := range Names() {
 		opened, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -92,18 +94,25 @@ func (w *Writer) offset(t time.Time) float64 {
 	return max(float64(t.Sub(w.began).Microseconds())/1000, 0) + 1
 }
 
-// hide keeps a text out of the lines that follow.
-func (w *Writer) hide(secret string) {
+// begin keeps the values that the worker has filled out of the lines that follow.
+func (w *Writer) begin(filled func() []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.secrets.add(secret)
+	w.secrets.filled = filled
+}
+
+// hide keeps the texts of an action, instead of its earlier ones, out of the lines that follow.
+func (w *Writer) hide(action string, texts []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets.set(action, texts)
 }
 
 // secretTexts returns what is kept out of the lines.
 func (w *Writer) secretTexts() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.secrets.texts)
+	return w.secrets.texts()
 }
 
 // line appends a line to trace.trace.
@@ -136,7 +145,8 @@ func (w *Writer) addRequest(e har.Entry) { w.write(NetworkName, w.request(e)) }
 
 // traceFiles are the open files of a trace.
 type traceFiles struct {
-	limit     int64 // bytes that are left
+	limit     int64  // bytes that are left
+	end       func() // called when nothing more is stored
 	now       func() float64
 	files     []*os.File
 	buffers   map[string]*bufio.Writer
@@ -184,6 +194,7 @@ func (f *traceFiles) write(p part) {
 // truncate ends the trace with a mark.
 func (f *traceFiles) truncate() {
 	f.truncated = true
+	f.end()
 	for _, event := range []object{
 		{"type": "before", "callId": "truncated", "startTime": f.now(), "title": "Truncated: the trace has reached its size limit", "class": "Trace", "method": "truncated", "params": object{}},
 		{"type": "after", "callId": "truncated", "endTime": f.now()},
@@ -206,8 +217,9 @@ func (f *traceFiles) flush() {
 }
 
 func (f *traceFiles) fail(err error) {
-	if f.err == nil {
+	if f.err == nil && err != nil {
 		f.err = err
+		f.end()
 	}
 }
 
