@@ -2054,6 +2054,36 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{sessionId}/recording/script": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a script of a recorded session
+         * @description Returns a script that does again what was done in a session that was recorded with `trace`, by clients of any kind and by
+         *     persons in the live view. It is also available while the session is recorded. Each step names its element by role and accessible
+         *     name; without a name by test id, label, placeholder, text, id or a CSS path. If several elements were found in this way,
+         *     a comment says so. Steps are navigations, clicks, filled fields, selected options, checked boxes,
+         *     keys, files, tabs and dialogs that clients have answered; not hovers, drags and scrolls.
+         *
+         *     Values of password fields, and of other fields for secrets, are not recorded: the script reads them from the environment variables
+         *     `PASSWORD_1`, `PASSWORD_2` and so on.
+         */
+        get: operations["getRecordingScript"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{sessionId}/recording/ticket": {
         parameters: {
             query?: never;
@@ -4143,6 +4173,8 @@ export interface components {
             data: components["schemas"]["Recording"];
             success: components["schemas"]["SuccessFlag"];
         };
+        /** @description A script. */
+        RecordingScript: string;
         /**
          * @description - `recording`: the session is being recorded.
          *     - `complete`: the recording covers the session until its end, or until `endRecording`.
@@ -4305,6 +4337,12 @@ export interface components {
              */
             width?: number;
         };
+        /**
+         * @description A language of scripts. `playwright-ts` is a file of Playwright Test, `playwright-py` a test of pytest with Playwright, and `selenium-py` one
+         *     with Selenium; both Python scripts also run by themselves.
+         * @enum {string}
+         */
+        ScriptLanguage: "playwright-ts" | "playwright-py" | "selenium-py";
         /**
          * @description Why a session ended; null while it runs.
          * @enum {string|null}
@@ -5420,6 +5458,11 @@ export interface components {
         ResumeClient: string;
         /** @description Makes the connection resumable: the number of messages received on it so far. */
         ResumeQuery: number;
+        /**
+         * @description The language of the script, and its library.
+         * @example playwright-ts
+         */
+        ScriptLanguageQuery: components["schemas"]["ScriptLanguage"];
         /** @description Only sessions with this label, as `NAME=VALUE`. Both must match exactly; `NAME` ends at the first `=`. If the parameter is repeated, all labels must match. */
         SessionMetadataFilter: components["schemas"]["MetadataFilter"][];
         /** @description Only sessions of exactly this name. */
@@ -10967,6 +11010,50 @@ export interface operations {
                 content?: never;
             };
             400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getRecordingScript: {
+        parameters: {
+            query: {
+                /**
+                 * @description The language of the script, and its library.
+                 * @example playwright-ts
+                 */
+                language: components["parameters"]["ScriptLanguageQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The script. */
+            200: {
+                headers: {
+                    "Content-Disposition": components["headers"]["ContentDisposition"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example import { test, expect } from '@playwright/test';
+                     *
+                     *     test('session', async ({ page }) => {
+                     *       await page.goto('https://shop.example/');
+                     *       await page.getByRole('button', { name: 'Buy', exact: true }).click();
+                     *     });
+                     */
+                    "text/plain": components["schemas"]["RecordingScript"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             default: components["responses"]["Failure"];
         };
     };

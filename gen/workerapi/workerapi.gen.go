@@ -605,6 +605,27 @@ func (e SameSite) Valid() bool {
 	}
 }
 
+// Defines values for ScriptLanguage.
+const (
+	PlaywrightPy ScriptLanguage = "playwright-py"
+	PlaywrightTs ScriptLanguage = "playwright-ts"
+	SeleniumPy   ScriptLanguage = "selenium-py"
+)
+
+// Valid indicates whether the value is a known member of the ScriptLanguage enum.
+func (e ScriptLanguage) Valid() bool {
+	switch e {
+	case PlaywrightPy:
+		return true
+	case PlaywrightTs:
+		return true
+	case SeleniumPy:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineStepName.
 const (
 	Answered   TimelineStepName = "answered"
@@ -2638,6 +2659,9 @@ type RecordingResponse struct {
 	Success externalRef0.SuccessFlag `json:"success"`
 }
 
+// RecordingScript A script.
+type RecordingScript = string
+
 // RecordingState - `recording`: the session is being recorded.
 // - `complete`: the recording covers the session until its end, or until `endRecording`.
 // - `incomplete`: the recording ended early, or a part is missing; see `reason`. The rest is available.
@@ -2828,6 +2852,10 @@ type ScreenshotOptions struct {
 	// Width The maximum width of the image, in pixels. A wider image is scaled down, with its aspect ratio kept; a narrower one is not scaled up.
 	Width *int32 `json:"width,omitempty"`
 }
+
+// ScriptLanguage A language of scripts. `playwright-ts` is a file of Playwright Test, `playwright-py` a test of pytest with Playwright, and `selenium-py` one
+// with Selenium; both Python scripts also run by themselves.
+type ScriptLanguage string
 
 // StartHandoverRequest What the person is to do.
 type StartHandoverRequest struct {
@@ -3487,6 +3515,10 @@ type ResumeClient = string
 
 // ResumeQuery defines model for ResumeQuery.
 type ResumeQuery = int64
+
+// ScriptLanguageQuery A language of scripts. `playwright-ts` is a file of Playwright Test, `playwright-py` a test of pytest with Playwright, and `selenium-py` one
+// with Selenium; both Python scripts also run by themselves.
+type ScriptLanguageQuery = ScriptLanguage
 
 // StreamEvents defines model for StreamEvents.
 type StreamEvents = bool

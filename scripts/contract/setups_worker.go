@@ -143,6 +143,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadRecordingFrames": p.recordingSetup,
 		"getRecordingHar":         p.recordingSetup,
 		"downloadRecordingTrace":  p.recordingSetup,
+		"getRecordingScript":      p.recordingSetup,
 		"openRecordingPlayer":     p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
 		"startRecording":          p.unrecordedSetup,

@@ -247,6 +247,7 @@ func (c commandLine) testSession(t *testing.T) {
 	c.run(t, 0, "", "state", "save", "job", "-o", "state.json")
 	c.run(t, 3, "", "record", "play", "job")
 	c.run(t, 3, "", "record", "har", "job")
+	c.run(t, 3, "", "record", "script", "job")
 
 	ended := decodeOutput[workerapi.BrowserSession](t, c, "end", session.Id.String())
 	if ended.Status != sharedapi.SessionStatusKilled {
@@ -266,9 +267,12 @@ func (c commandLine) testSession(t *testing.T) {
 	}
 	loaded := decodeOutput[workerapi.BrowserSession](t, c, "state", "load", "state.json", "--profile", "Shop")
 	c.run(t, 0, "", "end", loaded.Id.String())
-	c.run(t, 0, "", "launch", "--profile", "Shop", "--name", "recorded", "--record", "har")
+	c.run(t, 0, "", "launch", "--profile", "Shop", "--name", "recorded", "--record", "har,trace")
 	if archive, _ := c.run(t, 0, "", "record", "har", "recorded"); !strings.Contains(archive, `"creator":{"name":"svc-worker"`) {
 		t.Errorf("the archive has %s", archive)
+	}
+	if text, _ := c.run(t, 0, "", "record", "script", "recorded", "--language", "selenium-py"); !strings.Contains(text, "webdriver.Chrome()") {
+		t.Errorf("the script is %s", text)
 	}
 	c.run(t, 0, "", "record", "har", "recorded", "-o", "recorded.har")
 	if _, err := os.Stat(filepath.Join(c.dir, "recorded.har")); err != nil {

@@ -207,8 +207,16 @@ func (s *Session) State(ctx context.Context) (workerapi.StorageState, error) {
 }
 
 // HAR returns the requests of a recording as an HTTP archive, also of a running one. The caller closes it.
-func (s *Session) HAR(ctx context.Context) (io.ReadCloser, error) {
-	answer, err := s.api.send(ctx, http.MethodGet, "/sessions/"+s.ID+"/recording/har", http.Header{}, noBody)
+func (s *Session) HAR(ctx context.Context) (io.ReadCloser, error) { return s.recorded(ctx, "har") }
+
+// Script returns a script that does again what was done, from a recorded trace, also of a running one. The language is one of
+// playwright-ts, playwright-py and selenium-py. The caller closes it.
+func (s *Session) Script(ctx context.Context, language string) (io.ReadCloser, error) {
+	return s.recorded(ctx, "script?language="+url.QueryEscape(language))
+}
+
+func (s *Session) recorded(ctx context.Context, part string) (io.ReadCloser, error) {
+	answer, err := s.api.send(ctx, http.MethodGet, "/sessions/"+s.ID+"/recording/"+part, http.Header{}, noBody)
 	if err != nil {
 		return nil, err
 	}

@@ -260,25 +260,44 @@ func (a *app) recordCommand() *cobra.Command {
 		return a.openLocally(ctx, address, printOnly)
 	})
 	play.Flags().BoolVar(&printOnly, "print", false, "print the address, which works once")
-	return group("record", "Play and save recordings", play, a.recordHARCommand())
+	return group("record", "Play and save recordings", play, a.recordHARCommand(), a.recordScriptCommand())
 }
 
 func (a *app) recordHARCommand() *cobra.Command {
-	var output string
-	save := a.sessionCommand("har", "Save the requests of a session as an HTTP archive (HAR)", 0, func(ctx context.Context, s *svc.Session) error {
+	return a.saveCommand("har", "Save the requests of a session as an HTTP archive (HAR)", func(ctx context.Context, s *svc.Session) (io.ReadCloser, error) {
 		if s.Info.Recording == nil || !s.Info.Recording.Har {
-			return &codeError{exitNotFound, errors.New("the requests of the session are not recorded: launch with --record har")}
+			return nil, &codeError{exitNotFound, errors.New("the requests of the session are not recorded: launch with --record har")}
 		}
-		archive, err := s.HAR(ctx)
+		return s.HAR(ctx)
+	})
+}
+
+func (a *app) recordScriptCommand() *cobra.Command {
+	var language string
+	save := a.saveCommand("script", "Save a script that does again what was done in a session", func(ctx context.Context, s *svc.Session) (io.ReadCloser, error) {
+		if s.Info.Recording == nil || !s.Info.Recording.Trace {
+			return nil, &codeError{exitNotFound, errors.New("the session has no trace: launch with --record trace")}
+		}
+		return s.Script(ctx, language)
+	})
+	save.Flags().StringVar(&language, "language", "playwright-ts", "the `LANGUAGE`: playwright-ts, playwright-py or selenium-py")
+	return save
+}
+
+// saveCommand returns a command that saves a part of a recording.
+func (a *app) saveCommand(name, short string, open func(context.Context, *svc.Session) (io.ReadCloser, error)) *cobra.Command {
+	var output string
+	save := a.sessionCommand(name, short, 0, func(ctx context.Context, s *svc.Session) error {
+		part, err := open(ctx, s)
 		if err != nil {
 			return err
 		}
-		defer archive.Close()
+		defer part.Close()
 		if output == "" || output == "-" {
-			_, err := io.Copy(a.out, archive)
+			_, err := io.Copy(a.out, part)
 			return err
 		}
-		return saveFile(output, archive)
+		return saveFile(output, part)
 	})
 	save.Flags().StringVarP(&output, "output", "o", "", "the `FILE`, which only you can read; otherwise standard output")
 	return save

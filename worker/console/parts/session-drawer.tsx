@@ -31,7 +31,7 @@ import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
 import { SessionLog } from "./session-log";
 import { SessionNetwork } from "./session-network";
-import { RecordingButton, SessionRecording } from "./session-recording";
+import { RecordingButton, SessionRecording, SessionScript } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 import { ViewTicketForm } from "./view-ticket";
@@ -117,6 +117,7 @@ function Content({ session }: { session: Session }) {
           </Section>
         </>
       )}
+      <SessionScript session={session} />
       <SessionNetwork session={session} />
       <SessionFiles session={session} />
       <Section title={t.metadata}>

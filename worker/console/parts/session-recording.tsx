@@ -1,13 +1,16 @@
-import { useQueryClient } from "@tanstack/preact-query";
+import { useMutation, useQueryClient } from "@tanstack/preact-query";
 import { useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
-import { Button, ErrorNotice } from "../../../shared/web/ui";
-import { slowApi, type Schema } from "../api";
+import { Button, ErrorNotice, download } from "../../../shared/web/ui";
+import { sendFile, slowApi, type Schema } from "../api";
 import { texts } from "../texts/sessions";
+import { Section } from "./drawer-section";
+import { SaveButton } from "./save-button";
 import { nameOf, type BrowserPage } from "./session-actions";
 
 type Session = Schema<"BrowserSession">;
 const t = texts.drawer;
+const scriptLanguages = ["playwright-ts", "playwright-py", "selenium-py"] as const;
 
 /** The button that plays the recording of a session, once it has ended. */
 export function RecordingButton({
@@ -30,6 +33,30 @@ export function RecordingButton({
     >
       {texts.recording}
     </Button>
+  );
+}
+
+/** The script of what was done in a session with a trace, for the languages of tests. */
+export function SessionScript({ session }: { session: Session }) {
+  const saving = useMutation({
+    mutationFn: async (language: Schema<"ScriptLanguage">) => {
+      const params = { path: { sessionId: session.id }, query: { language } };
+      const text = await sendFile(slowApi.GET("/sessions/{sessionId}/recording/script", { params, parseAs: "blob" }));
+      download(language === "playwright-ts" ? "session.spec.ts" : "test_session.py", text);
+    },
+  });
+  if (!session.recording?.trace) return null;
+  return (
+    <Section title={t.script}>
+      <div class="row">
+        {scriptLanguages.map((language) => (
+          <SaveButton key={language} saving={saving} item={language}>
+            {t.scriptLanguage[language]}
+          </SaveButton>
+        ))}
+      </div>
+      {saving.error ? <ErrorNotice error={saving.error} /> : null}
+    </Section>
   );
 }
 

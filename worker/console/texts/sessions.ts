@@ -203,6 +203,12 @@ export const texts = {
     notRecorded: "This session is not recorded.",
     recordingState: ({ state, reason }: Recording) =>
       reason ? `${recordingStates[state]}: ${recordingReasons[reason]}` : recordingStates[state],
+    script: "Script of what was done",
+    scriptLanguage: {
+      "playwright-ts": "Playwright Test",
+      "playwright-py": "Playwright (Python)",
+      "selenium-py": "Selenium (Python)",
+    },
     startRecording: "Start recording",
     stopRecording: "Stop recording",
     pdf: "PDF",

@@ -163,6 +163,35 @@ func (r *testWorker) check(t *testing.T, s workerapi.BrowserSession, secrets []s
 	}
 }
 
+// repeat checks that the script of a session has these steps in order, and no secrets in any language.
+func (r *testWorker) repeat(t *testing.T, s workerapi.BrowserSession, secrets []string, steps ...string) {
+	t.Helper()
+	for _, language := range []string{"selenium-py", "playwright-py", "playwright-ts"} {
+		answer, text := r.filesOfSession(t, s).expect(200, "GET", "/recording/script?language="+language, "")
+		if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/plain") || !strings.Contains(answer.Header.Get("Content-Disposition"), "session") {
+			t.Errorf("headers %v", answer.Header)
+		}
+		if slices.ContainsFunc(secrets, func(secret string) bool { return strings.Contains(text, secret) }) {
+			t.Errorf("a script has a secret: %s", text)
+		}
+		rest := text
+		for _, step := range steps {
+			var found bool
+			if _, rest, found = strings.Cut(rest, step+"\n"); !found && language == "playwright-ts" {
+				t.Errorf("%q is not in the script in order:\n%s", step, text)
+				break
+			}
+		}
+	}
+}
+
+const (
+	scriptName     = `  await page.locator('#name').fill('Ada');`
+	scriptPassword = `  await page.getByRole('textbox', { name: 'Secret', exact: true }).fill(process.env.PASSWORD_1!);`
+	scriptColor    = `  await page.locator('#color').selectOption({ label: 'green' });`
+	scriptBuy      = `  await page.getByRole('button', { name: 'Buy', exact: true }).click();`
+)
+
 // TestTrace_OpensInViewer records what two clients do over CDP, and opens the trace in the viewer of Playwright.
 func TestTrace_OpensInViewer(t *testing.T) {
 	r := startTestWorker(t, cloudtest.New(t), withFiles, withCompleteBrowsers)
@@ -181,10 +210,16 @@ func TestTrace_OpensInViewer(t *testing.T) {
 			filesOf{r, t, r.filesOfSession(t, s).base, nil}.expect(401, "GET", "/recording/trace", "")
 			r.check(t, s, []string{password}, "Navigate to "+site.URL+"/shop", "Type Ada", "Type ***", "Select an option", "Click",
 				"Evaluate () => document.title", "Take a screenshot", "Evaluate () => { throw")
+			r.repeat(t, s, []string{password}, "  await page.goto('"+site.URL+"/shop');", scriptName, scriptPassword, scriptColor, scriptBuy)
+			filesOf{r, t, r.filesOfSession(t, s).base, nil}.expect(401, "GET", "/recording/script?language=selenium-py", "")
+			for _, query := range []string{"", "?language=", "?language=selenium-java"} {
+				r.filesOfSession(t, s).expect(400, "GET", "/recording/script"+query, "")
+			}
 		})
 	}
 	off := r.launch(t)
 	r.filesOfSession(t, off).expect(404, "GET", "/recording/trace", "")
+	r.filesOfSession(t, off).expect(404, "GET", "/recording/script?language=playwright-ts", "")
 	filesOf{r, t, "/sessions/none", []string{"X-API-Key", workerKey}}.expect(400, "GET", "/recording/trace", "")
 }
 
@@ -219,6 +254,7 @@ func TestTrace_OfWebDriver(t *testing.T) {
 	site.end(t, r, s, "Click {element}")
 	r.check(t, s, []string{password, code, earlier}, "Navigate to "+site.URL+"/shop", "Find #name", "Type Ada", "Type ***", "Evaluate document.querySelector", "Take a screenshot",
 		"Find #missing", "Click #buy")
+	r.repeat(t, s, []string{password, code}, "  await page.goto('"+site.URL+"/shop');", scriptName, scriptPassword, `  await page.locator('#code').fill(process.env.PASSWORD_2!);`, scriptBuy)
 }
 
 // TestTrace_OfMCP records what an agent does.
@@ -241,6 +277,7 @@ func TestTrace_OfMCP(t *testing.T) {
 	client.do(t, "click", map[string]any{"ref": buy})
 	site.end(t, r, s, "Click {ref}", `"ref":"`+buy+`"`)
 	r.check(t, s, []string{password}, "Navigate to "+site.URL+"/shop", "Evaluate document", "List the elements", "Type ***", "Click e999", "Click e")
+	r.repeat(t, s, []string{password}, "  await page.goto('"+site.URL+"/shop');", scriptPassword, scriptBuy)
 }
 
 // TestTrace_ObservesEveryConnection evaluates an expression over each kind of connection, while nothing is recorded and while a

@@ -18,6 +18,7 @@ import (
 	"github.com/browser-svc/svc/shared/program"
 	"github.com/browser-svc/svc/worker/internal/media/har"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/media/script"
 )
 
 // Recordings finds the recordings of sessions. The content ends with ctx.
@@ -26,6 +27,7 @@ type Recordings interface {
 	OpenFrames(ctx context.Context, session uuid.UUID) (*recording.Frames, error)
 	OpenHAR(ctx context.Context, session uuid.UUID) (*recording.Archive, error)
 	OpenTrace(ctx context.Context, session uuid.UUID) (*recording.Trace, error)
+	Script(ctx context.Context, session uuid.UUID, l script.Language) (string, error)
 	// OpenMP4 waits for a conversion until wait ends.
 	OpenMP4(ctx, wait context.Context, session uuid.UUID) (recording.Content, error)
 }
@@ -104,6 +106,25 @@ func (s *Service) har(c echo.Context) error {
 // trace answers with the trace of a session, for a trace viewer.
 func (s *Service) trace(c echo.Context) error {
 	return stream(c, "application/zip", "trace.zip", s.recordings.OpenTrace, (*recording.Trace).WriteZip)
+}
+
+// script answers with a script that does again what was done in a session.
+func (s *Service) script(c echo.Context) error {
+	id, err := uuid.Parse(c.Param("sessionId"))
+	if err != nil {
+		return fault.Missing("recording")
+	}
+	language := script.Language(c.QueryParam("language"))
+	text, err := s.recordings.Script(c.Request().Context(), id, language)
+	if errors.Is(err, recording.ErrMissing) {
+		return fault.New(fault.NotFound, "This session has no script: it was not recorded with trace. See recording of the session and browser.record.")
+	}
+	if err != nil {
+		return recordingFault(err)
+	}
+	setRecordingHeaders(c.Response().Header(), echo.MIMETextPlainCharsetUTF8)
+	c.Response().Header().Set("Content-Disposition", disposition(language.FileName()))
+	return c.String(http.StatusOK, text)
 }
 
 // stream answers with what is generated from a recording.

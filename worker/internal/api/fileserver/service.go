@@ -73,6 +73,7 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/recording/frames", s.frames)
 	e.GET(base+"/recording/har", s.har)
 	e.GET(base+"/recording/trace", s.trace)
+	e.GET(base+"/recording/script", s.script)
 }
 
 func ofBrowser(do handler) access.Handler {

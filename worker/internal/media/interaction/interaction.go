@@ -1,6 +1,6 @@
 // Package interaction reports what a user does in the pages of a browser: which controls
-// are clicked and which fields are changed, by their accessible names. It never reports
-// what is typed.
+// are clicked and which fields are changed, by their accessible names. Watch never reports
+// what is typed; WatchSteps reports it for scripts, except in fields for secrets.
 //
 // It listens in a world of its own, of which the scripts of a page see nothing, so it knows
 // the input of all sources: CDP clients, the live view and the keyboard.
@@ -46,6 +46,7 @@ type watcher struct {
 	world string
 	names chan struct{} // limits the lookups of names
 	work  sync.WaitGroup
+	steps *steps // instead of begin; nil: none
 
 	mu   sync.Mutex
 	tabs map[string]string // target id of the tab, by CDP session
@@ -54,15 +55,28 @@ type watcher struct {
 // Watch calls begin for each action, in order, until ctx or the connection ends. It calls the function that begin
 // returns, also concurrently, when it knows the name. world is a name that pages cannot guess.
 func Watch(ctx context.Context, conn *cdp.Conn, world string, begin func(Kind) (add func(Action))) error {
-	w := &watcher{conn: conn, begin: begin, world: world, names: make(chan struct{}, maxNames), tabs: map[string]string{}}
+	w := newWatcher(conn, world)
+	w.begin = begin
+	return w.run(ctx)
+}
+
+func newWatcher(conn *cdp.Conn, world string) *watcher {
+	return &watcher{conn: conn, world: world, names: make(chan struct{}, maxNames), tabs: map[string]string{}}
+}
+
+// run follows the pages of the browser until ctx or the connection ends.
+func (w *watcher) run(ctx context.Context) error {
 	defer w.work.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	events := conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Runtime.bindingCalled",
+	events := w.conn.Subscribe(eventQueue, "Target.attachedToTarget", "Target.detachedFromTarget", "Runtime.bindingCalled",
 		"Runtime.executionContextCreated")
 	defer events.Close()
-	if err := conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page"), nil); err != nil {
+	if err := w.conn.Call(ctx, "", "Target.setAutoAttach", cdp.AutoAttach(false, "page"), nil); err != nil {
 		return err
+	}
+	if w.steps != nil {
+		w.steps.existing = len(events.Events())
 	}
 	for {
 		select {
@@ -82,7 +96,7 @@ func (w *watcher) handle(ctx context.Context, e cdp.Event) {
 	case "Target.attachedToTarget":
 		var p struct {
 			SessionID  string
-			TargetInfo struct{ TargetID string }
+			TargetInfo struct{ TargetID, OpenerID string }
 		}
 		if json.Unmarshal(e.Params, &p) != nil {
 			return
@@ -94,6 +108,9 @@ func (w *watcher) handle(ctx context.Context, e cdp.Event) {
 		}
 		w.tabs[p.SessionID] = tab
 		w.mu.Unlock()
+		if w.steps != nil && !below {
+			w.steps.opened(p.SessionID, tab, p.TargetInfo.OpenerID)
+		}
 		w.work.Go(func() { w.listen(ctx, p.SessionID) })
 	case "Target.detachedFromTarget":
 		var p struct{ SessionID string }
@@ -101,6 +118,9 @@ func (w *watcher) handle(ctx context.Context, e cdp.Event) {
 		w.mu.Lock()
 		delete(w.tabs, p.SessionID)
 		w.mu.Unlock()
+		if w.steps != nil {
+			w.steps.detached(p.SessionID)
+		}
 	case "Runtime.executionContextCreated":
 		var p struct {
 			Context struct {
@@ -110,8 +130,15 @@ func (w *watcher) handle(ctx context.Context, e cdp.Event) {
 				}
 			}
 		}
-		if json.Unmarshal(e.Params, &p) == nil && p.Context.AuxData.IsDefault {
-			w.work.Go(func() { w.install(ctx, e.SessionID, p.Context.AuxData.FrameID) })
+		if json.Unmarshal(e.Params, &p) != nil || !p.Context.AuxData.IsDefault {
+			return
+		}
+		if w.steps != nil {
+			w.steps.document(e.SessionID, p.Context.AuxData.FrameID)
+		}
+		w.work.Go(func() { w.install(ctx, e.SessionID, p.Context.AuxData.FrameID) })
+		if w.steps != nil {
+			w.steps.navigated(ctx, e.SessionID, p.Context.AuxData.FrameID)
 		}
 	default:
 		w.reported(ctx, e)
@@ -144,9 +171,16 @@ func (w *watcher) install(ctx context.Context, session, frame string) {
 	defer cancel()
 	var world struct{ ExecutionContextID int }
 	create := map[string]any{"frameId": frame, "worldName": w.world}
-	if w.conn.Call(ctx, session, "Page.createIsolatedWorld", create, &world) == nil {
-		_ = w.conn.Call(ctx, session, "Runtime.evaluate", // fails if the document is gone
-			map[string]any{"expression": script, "contextId": world.ExecutionContextID, "silent": true}, nil)
+	if w.conn.Call(ctx, session, "Page.createIsolatedWorld", create, &world) != nil {
+		return
+	}
+	evaluate := map[string]any{"expression": watchScript, "contextId": world.ExecutionContextID, "silent": true}
+	if w.steps != nil {
+		evaluate["expression"] = w.steps.expression(frame)
+	}
+	_ = w.conn.Call(ctx, session, "Runtime.evaluate", evaluate, nil) // fails if the document is gone
+	if w.steps != nil {
+		w.steps.installed(ctx, session, frame)
 	}
 }
 
@@ -165,8 +199,15 @@ func (w *watcher) reported(ctx context.Context, e cdp.Event) {
 		Name, Payload      string
 		ExecutionContextID int
 	}
+	if json.Unmarshal(e.Params, &p) != nil || p.Name != binding {
+		return
+	}
+	if w.steps != nil {
+		w.steps.reported(e.SessionID, p.Payload)
+		return
+	}
 	var r report
-	if json.Unmarshal(e.Params, &p) != nil || p.Name != binding || json.Unmarshal([]byte(p.Payload), &r) != nil {
+	if json.Unmarshal([]byte(p.Payload), &r) != nil {
 		return
 	}
 	w.mu.Lock()

@@ -6,10 +6,10 @@ const (
 	usedElement = "svcUsed[%d]?.deref()"
 )
 
-// script reports input. It changes nothing that the page can see, and keeps no element
+// watchScript reports input. It changes nothing that the page can see, and keeps no element
 // alive. It takes no text of fields, and of an editable part of a page only the element
 // that contains all of it.
-const script = `(() => {
+const watchScript = `(() => {
   const report = globalThis.svcReport, used = [];
   if (globalThis.svcUsed || !report) return;
   globalThis.svcUsed = used;

@@ -73,7 +73,8 @@ type Info struct {
 
 // contentTypes are the types of the files of a recording.
 var contentTypes = map[string]string{VideoName: "video/webm", MP4Name: "video/mp4", EventsName: "application/x-ndjson", HARName: "application/x-ndjson", infoName: "application/json", FramesName: "application/octet-stream", FrameIndexName: "application/x-ndjson",
-	trace.EventsName: "application/x-ndjson", trace.NetworkName: "application/x-ndjson", trace.ResourcesName: "application/octet-stream", trace.IndexName: "application/x-ndjson"}
+	trace.EventsName: "application/x-ndjson", trace.NetworkName: "application/x-ndjson", trace.ResourcesName: "application/octet-stream", trace.IndexName: "application/x-ndjson",
+	trace.StepsName: "application/x-ndjson"}
 
 // files returns the files that a recording can have, without its description.
 func (i Info) files() (names []string) {

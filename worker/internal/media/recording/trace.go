@@ -3,11 +3,13 @@ package recording
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"github.com/browser-svc/svc/worker/internal/media/script"
 	"github.com/browser-svc/svc/worker/internal/media/trace"
 )
 
@@ -61,6 +63,25 @@ func (s *Service) OpenTrace(ctx context.Context, session uuid.UUID) (*Trace, err
 		}
 	}
 	return t, nil
+}
+
+// Script returns a script that does again what was done in a session that is or was recorded with a trace. Errors: those
+// of Open, without ErrRunning.
+func (s *Service) Script(ctx context.Context, session uuid.UUID, l script.Language) (string, error) {
+	content, err := s.open(ctx, session, trace.StepsName, true)
+	if errors.Is(err, ErrMissing) {
+		if info, found := s.Find(ctx, session); found == nil && info.Trace { // nothing was done
+			return script.Make(l, nil), nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	steps, err := script.Read(io.LimitReader(content, content.Size()))
+	if err = errors.Join(err, content.Close()); err != nil {
+		return "", fmt.Errorf("%w: read the steps: %w", ErrStore, err)
+	}
+	return script.Make(l, steps), nil
 }
 
 // WriteZip writes the archive that a trace viewer opens.

@@ -67,6 +67,7 @@ func (t *tracer) command(ctx context.Context, r tap.Record, m message) {
 		return
 	}
 	target := t.target(r.Client, m.SessionID)
+	t.addDialog(m, target)
 	if s.handle != "" {
 		t.addSession(r.Client, "", s.handle)
 	}
@@ -107,7 +108,7 @@ func (t *tracer) command(ctx context.Context, r tap.Record, m message) {
 	}
 	if s.kind == key {
 		a.keys = append(a.keys, &typedKey{call: call, text: s.text, special: s.special, sent: r.At})
-		t.w.hide(a.id, a.hidden(true))
+		t.w.hide(a.id, a.hidden(true, false))
 	}
 	if found := t.pages[target]; found != nil && s.changes {
 		found.changed, found.changedAt = a, r.At
@@ -261,7 +262,7 @@ func (t *tracer) finish() {
 		if a.ended.IsZero() {
 			a.ended = time.Now()
 		}
-		t.w.hide(a.id, a.hidden(false))
+		t.w.hideTyped(a)
 		a.write(t.w)
 		return true
 	})
@@ -282,7 +283,7 @@ func (t *tracer) checkFocus(ctx context.Context, a *action) {
 			a.checking = false
 			if err == nil {
 				a.judge(log)
-				t.w.hide(a.id, a.hidden(true))
+				t.w.hide(a.id, a.hidden(true, false))
 			}
 			if !final && a.unjudged() && err == nil {
 				t.proceed(ctx, a)

@@ -1,16 +1,14 @@
 package trace
 
+import "github.com/browser-svc/svc/worker/internal/media/interaction"
+
 // focusScript notes, in the world of the worker, which kind of field has the focus from when on, with an entry for each field. A kind other than text and none
 // may be a field for a secret. An element that was such a field once remains one.
 const focusScript = `(() => {
   if (globalThis.svcTrace) return;
   const log = [], secret = new WeakSet();
   let last;
-  const isSecret = e => {
-    if (e instanceof HTMLInputElement && e.type === 'password' || /password|one-time-code|^cc-/.test(e.autocomplete ?? '')
-      || getComputedStyle(e).webkitTextSecurity !== 'none') secret.add(e);
-    return secret.has(e);
-  };
+  const isSecret = ` + interaction.ProtectedField + `;
   const kindOf = e => {
     if (!e || e === document.body || e === document.documentElement) return 'none';
     if (isSecret(e)) return 'secret';

@@ -12,6 +12,8 @@
 //   - screencast-frame: a picture of a page, a JPEG among the resources;
 //   - console and event: messages of pages; pages that open and close.
 //
+// A file beside the archive has the steps of clients and persons for package script.
+//
 // Commands come from package tap. All else comes over a connection of the worker, in worlds that the scripts of pages do not
 // see. Nothing waits for the trace: commands that come too fast are lost, and snapshots that come too late are dropped. The
 // log of an action, or an action of its own, says so.

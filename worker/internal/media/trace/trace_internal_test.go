@@ -18,6 +18,7 @@ import (
 
 	"github.com/browser-svc/svc/worker/internal/cdp"
 	"github.com/browser-svc/svc/worker/internal/cdp/tap"
+	"github.com/browser-svc/svc/worker/internal/media/script"
 )
 
 func TestStepOf_NamesWhatPersonsRecognize(t *testing.T) {
@@ -95,7 +96,7 @@ func TestAction_ShowsOnlyKeysOfKnownFields(t *testing.T) {
 		if a.describeKeys(); a.params["text"] != test.want {
 			t.Errorf("%s: got %v, want %s", name, a.params["text"], test.want)
 		}
-		if hidden := a.hidden(false); (hidden == nil) != (test.want == "hello") {
+		if hidden := a.hidden(false, false); (hidden == nil) != (test.want == "hello") {
 			t.Errorf("%s: hides %q", name, hidden)
 		}
 	}
@@ -112,11 +113,11 @@ func TestAction_HidesWhatFieldsGet(t *testing.T) {
 		"keys of WebDriver":     {[]*typedKey{{text: "alice\uE004hunter2\uE007"}}, []string{"alice", "hunter2", ""}, []string{"alice", "hunter2"}},
 		"a correction":          {[]*typedKey{{text: "huntr"}, back, {text: "er2"}}, []string{"huntr", "hunt", "hunter2"}, []string{"hunter2"}},
 		"focus without a key":   {[]*typedKey{{text: "4111", field: 1}, {text: "2222", field: 2}, {text: "3"}}, []string{"4111", "2222", "22223"}, []string{"4111", "22223"}},
-		"a field that is shown": {[]*typedKey{{text: "hunter2"}, {text: "Ada", isPlain: true}, {text: "code"}}, []string{"hunter2", "", "code"}, []string{"hunter2", "code"}},
+		"a field that is shown": {[]*typedKey{{text: "hunter2"}, {text: "Ada", isPlain: true}, {text: "code"}}, []string{"hunter2", "code"}, []string{"hunter2", "code"}},
 		"a long text":           {[]*typedKey{{text: strings.Repeat("a", maxHidden+1)}}, []string{strings.Repeat("a", maxHidden), "a"}, []string{strings.Repeat("a", maxHidden), "a"}},
 	} {
 		a := &action{step: step{kind: key}, keys: test.keys}
-		if diff := cmp.Diff([][]string{test.typed, test.done}, [][]string{a.hidden(true), a.hidden(false)}); diff != "" {
+		if diff := cmp.Diff([][]string{test.typed, test.done}, [][]string{a.hidden(true, false), a.hidden(false, false)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -307,6 +308,30 @@ type filledFields struct{ values []string }
 func (*filledFields) Nodes(string) []int { return nil }
 
 func (f *filledFields) Values() []string { return f.values }
+
+// TestWriter_LimitsSteps adds more steps than a script can have, among them one with a secret.
+func TestWriter_LimitsSteps(t *testing.T) {
+	dir := t.TempDir()
+	w, err := NewWriter(dir, time.Now(), func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(func() []string { return []string{"planted"} })
+	for range maxSteps + 7 {
+		w.addStep(script.Step{Kind: script.Fill, Target: &script.Locator{}, Values: []string{"planted"}})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, StepsName))
+	if err != nil || strings.Contains(string(raw), "planted") {
+		t.Fatalf("got %.300s, %v", raw, err)
+	}
+	steps, err := script.Read(bytes.NewReader(raw))
+	if err != nil || len(steps) != maxSteps || !steps[0].Secret || steps[maxSteps-1].Kind != script.Missing {
+		t.Errorf("got %d steps, %v", len(steps), err)
+	}
+}
 
 // TestRecorder_CountsLostRecords sends more than the queue has room for, without waiting.
 func TestRecorder_CountsLostRecords(t *testing.T) {

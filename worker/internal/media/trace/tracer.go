@@ -131,6 +131,7 @@ func (r *Recorder) Run(ctx context.Context, w *Writer) error {
 	})
 	t.work.Go(func() { t.captureRequested(ctx) })
 	t.work.Go(func() { t.followRequests(ctx) })
+	t.work.Go(func() { t.followSteps(ctx) })
 	return t.loop(ctx, messages)
 }
 
@@ -202,7 +203,7 @@ func (t *tracer) end() {
 		if a.changes && !a.captured && a.after == "" {
 			a.log("no snapshot: the trace ended")
 		}
-		t.w.hide(a.id, a.hidden(false))
+		t.w.hideTyped(a)
 		a.write(t.w)
 	}
 	t.actions = nil

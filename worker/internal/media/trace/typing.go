@@ -23,6 +23,7 @@ type typedKey struct {
 	isPlain        bool // it is known to be for a field without secrets
 	isJudged       bool
 	field          float64 // since when the field had the focus; 0: unknown
+	isSecret       bool    // it is known to be for a field for secrets
 }
 
 // judge finds out which keys were for fields without secrets. The log must cover the whole time until the key was answered.
@@ -40,6 +41,7 @@ func (a *action) judge(log focusLog) {
 			}
 			k.field = cmp.Or(k.field, focus.T)
 			k.isPlain = k.isPlain && (focus.Kind == "text" || focus.Kind == "none")
+			k.isSecret = k.isSecret || focus.Kind == "secret"
 		}
 	}
 }
@@ -55,8 +57,9 @@ func (a *action) unjudged() bool {
 }
 
 // hidden returns the texts that are not shown: what was typed until a key without text, or until another field had the focus. While
-// more can be typed, they include what the last field had after each key.
-func (a *action) hidden(unfinished bool) (texts []string) {
+// more can be typed, they include what the last field had after each key. With known, only texts of fields that are known to be for
+// secrets.
+func (a *action) hidden(unfinished, known bool) (texts []string) {
 	var text string
 	var earlier []string
 	end := func() {
@@ -67,7 +70,11 @@ func (a *action) hidden(unfinished bool) (texts []string) {
 	}
 	field := 0.0
 	for _, k := range a.keys {
-		if k.isPlain || k.field != 0 && field != 0 && k.field != field {
+		if k.isPlain || known && !k.isSecret {
+			end()
+			continue
+		}
+		if k.field != 0 && field != 0 && k.field != field {
 			end()
 		}
 		field = cmp.Or(k.field, field)

@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/browser-svc/svc/worker/internal/media/har"
+	"github.com/browser-svc/svc/worker/internal/media/script"
 )
 
 // The files of a trace until it is packed.
@@ -21,10 +23,11 @@ const (
 	NetworkName   = "trace.network.jsonl"
 	ResourcesName = "trace.resources" // one after the other
 	IndexName     = "trace.resources.jsonl"
+	StepsName     = "trace.steps.jsonl" // for package script; it is not packed
 )
 
 // Names returns the names of the files.
-func Names() []string { return []string{EventsName, NetworkName, ResourcesName, IndexName} }
+func Names() []string { return []string{EventsName, NetworkName, ResourcesName, IndexName, StepsName} }
 
 const (
 	maxBytes   = 256 << 20 // of a trace
@@ -53,10 +56,12 @@ type Writer struct {
 	began time.Time
 	parts chan part
 	ended chan struct{} // closed when err is set
+	steps atomic.Int64
 	err   error
 
 	mu      sync.Mutex
 	secrets secrets
+	known   secrets // of fields that are known to be for secrets; StepsName hides no others, because its fields are known
 }
 
 // NewWriter creates the files of a trace. It calls end, which must not block, when nothing more is stored: at the size limit or after
@@ -98,7 +103,7 @@ func (w *Writer) offset(t time.Time) float64 {
 func (w *Writer) begin(filled func() []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.secrets.filled = filled
+	w.secrets.filled, w.known.filled = filled, filled
 }
 
 // hide keeps the texts of an action, instead of its earlier ones, out of the lines that follow.
@@ -106,6 +111,14 @@ func (w *Writer) hide(action string, texts []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.secrets.set(action, texts)
+}
+
+// hideTyped keeps what was typed with an ended action out of the lines that follow, unless it is known not to be secret.
+func (w *Writer) hideTyped(a *action) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.secrets.set(a.id, a.hidden(false, false))
+	w.known.set(a.id, a.hidden(false, true))
 }
 
 // secretTexts returns what is kept out of the lines.
@@ -119,7 +132,7 @@ func (w *Writer) secretTexts() []string {
 func (w *Writer) line(event object) { w.write(EventsName, event) }
 
 // write appends a line to a file.
-func (w *Writer) write(file string, event object) {
+func (w *Writer) write(file string, event any) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
@@ -127,7 +140,11 @@ func (w *Writer) write(file string, event object) {
 		return
 	}
 	w.mu.Lock()
-	line := w.secrets.remove(buffer.Bytes())
+	hidden := &w.secrets
+	if file == StepsName {
+		hidden = &w.known
+	}
+	line := hidden.remove(buffer.Bytes())
 	w.mu.Unlock()
 	w.parts <- part{file: file, data: line}
 }
@@ -203,6 +220,7 @@ func (f *traceFiles) truncate() {
 		f.fail(err)
 		f.append(EventsName, append(line, '\n'))
 	}
+	f.append(StepsName, []byte(`{"kind":"`+script.Missing+"\"}\n"))
 }
 
 func (f *traceFiles) append(file string, data []byte) {
