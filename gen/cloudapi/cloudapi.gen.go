@@ -4869,6 +4869,9 @@ type SessionRecording struct {
 
 	// Video Whether the screen is recorded.
 	Video bool `json:"video"`
+
+	// ViewerUrl The trace viewer of the recording, on the worker, under the same conditions. Absent without a trace.
+	ViewerUrl *string `json:"viewerUrl,omitempty"`
 }
 
 // SessionReport The session, as recorded by the cloud.

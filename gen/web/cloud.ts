@@ -5258,6 +5258,11 @@ export interface components {
             url: string;
             /** @description Whether the screen is recorded. */
             video: boolean;
+            /**
+             * Format: uri
+             * @description The trace viewer of the recording, on the worker, under the same conditions. Absent without a trace.
+             */
+            viewerUrl?: string;
         };
         /** @description The session, as recorded by the cloud. */
         SessionReport: {

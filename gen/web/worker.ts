@@ -2098,9 +2098,9 @@ export interface paths {
         put?: never;
         /**
          * Create a recording ticket
-         * @description Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
-         *     created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
-         *     restart of the worker.
+         * @description Returns the URLs of the player and of the trace viewer of this worker with a recording ticket, which opens one of them once,
+         *     within 15 minutes. It can be created while the session runs; the pages show the recording after the end. Tickets cannot be
+         *     revoked, except by a restart of the worker.
          */
         post: operations["createRecordingTicket"];
         delete?: never;
@@ -2122,7 +2122,7 @@ export interface paths {
         /**
          * Get the trace of a recorded session
          * @description Returns the trace of a session that was recorded with `trace`, after the end of the recording: a zip archive in
-         *     the trace format of Playwright (version 8), for `npx playwright show-trace` of version 1.57 or later. It has an action for each
+         *     the trace format of Playwright (version 8), for `npx playwright show-trace` of version 1.57 or later; from 1.63 on, that shows no DOM. It has an action for each
          *     command of CDP, WebDriver and MCP clients that a person would recognize, with its parameters, its duration, its error and the
          *     client; a picture and the DOM of the page before and after the actions that can change it; console messages, exceptions
          *     and requests. Snapshots that come too late are dropped, and commands that come too fast are lost; the log of the action, or an action
@@ -2132,6 +2132,67 @@ export interface paths {
          *     (`***`). Secrets of `fill` and `Svc.fillSecret` are not in it. Expressions that clients evaluate are.
          */
         get: operations["downloadRecordingTrace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/viewer": {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Open the trace viewer of a recorded session
+         * @description For web browsers: the trace of a session that was recorded with `trace`, in the viewer of Playwright. The page is like
+         *     that of the player: public, without data, and with the same tickets and cookies. It continues to `index.html` of
+         *     `getTraceViewerFile` with the address of the trace, or says why there is no trace to show. The viewer needs a secure
+         *     context: https, or http on localhost.
+         */
+        get: operations["openTraceViewer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{sessionId}/recording/viewer/{file}": {
+        parameters: {
+            query?: {
+                /** @description For pages of the viewer: the address of the trace, which they read. */
+                trace?: components["parameters"]["ViewerTrace"];
+                /** @description For `snapshot.html`: the address of the snapshot, which it reads. */
+                r?: components["parameters"]["ViewerSnapshot"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The name of the file, also of one in the directory `assets`. */
+                file: components["parameters"]["ViewerFile"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a file of the trace viewer
+         * @description Returns a file of the viewer of the newest installed `playwright-core` (`svc-worker playwright install`) of version 1.57 to
+         *     1.62. The files are the same for all sessions, public and without data. Their `Content-Security-Policy` permits the viewer of a
+         *     session only its own files and the trace of that session. In the snapshots that it shows, no script of a recorded page runs.
+         */
+        get: operations["getTraceViewerFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4137,6 +4198,8 @@ export interface components {
             url: string | null;
             /** @description Whether the screen is recorded. */
             video: boolean;
+            /** @description The trace viewer of the recording, under the same conditions. Null without a trace. */
+            viewerUrl: string | null;
         } | null;
         /**
          * @description Events of a recording, one JSON object per line.
@@ -4183,11 +4246,13 @@ export interface components {
          * @enum {string}
          */
         RecordingState: "recording" | "complete" | "incomplete" | "failed";
-        /** @description The URL of the player of one recording. */
+        /** @description The URLs of the pages of one recording. The ticket in them opens one page. */
         RecordingTicket: {
             expiresAt: components["schemas"]["Timestamp"];
             /** @description The URL of the player, with the ticket. */
             url: string;
+            /** @description The URL of the trace viewer, with the ticket. Null without a trace. */
+            viewerUrl: string | null;
         };
         /** @description A success with a recording ticket. */
         RecordingTicketResponse: {
@@ -5479,6 +5544,12 @@ export interface components {
         VideoFormatQuery: components["schemas"]["VideoFormat"];
         /** @description The view ticket. */
         ViewTicketQuery: string;
+        /** @description The name of the file, also of one in the directory `assets`. */
+        ViewerFile: string;
+        /** @description For `snapshot.html`: the address of the snapshot, which it reads. */
+        ViewerSnapshot: string;
+        /** @description For pages of the viewer: the address of the trace, which they read. */
+        ViewerTrace: string;
         /** @description The command, which can contain slashes. */
         WebDriverCommand: string;
         /** @description The id of the WebDriver session. It is the credential of its commands. */
@@ -7578,7 +7649,8 @@ export interface operations {
                      *         "stored": false,
                      *         "trace": false,
                      *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
-                     *         "video": true
+                     *         "video": true,
+                     *         "viewerUrl": null
                      *       },
                      *       "success": true
                      *     }
@@ -7660,7 +7732,8 @@ export interface operations {
                      *         "stored": false,
                      *         "trace": false,
                      *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05/recording/player",
-                     *         "video": true
+                     *         "video": true,
+                     *         "viewerUrl": null
                      *       },
                      *       "success": true
                      *     }
@@ -11081,7 +11154,8 @@ export interface operations {
                      * @example {
                      *       "data": {
                      *         "expiresAt": "2026-11-21T10:20:00Z",
-                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/recording/player?t=TICKET"
+                     *         "url": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/recording/player?t=TICKET",
+                     *         "viewerUrl": "https://edge.example/w/worker-1/sessions/019a5f3e-a1b3-7001-9c4f-6a6b7c8d9e06/recording/viewer?t=TICKET"
                      *       },
                      *       "success": true
                      *     }
@@ -11124,6 +11198,112 @@ export interface operations {
                      *       "error": {
                      *         "code": "RESOURCE_CONFLICT",
                      *         "message": "The session is still being recorded. End it and retry after a few seconds."
+                     *       },
+                     *       "success": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorResponse"];
+                };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    openTraceViewer: {
+        parameters: {
+            query?: {
+                /** @description The recording ticket. */
+                t?: components["parameters"]["RecordingTicketQuery"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page. */
+            200: {
+                headers: {
+                    Refresh: components["headers"]["Continue"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
+                };
+            };
+            /** @description Redirects to the page, without the ticket. */
+            303: {
+                headers: {
+                    Location: components["headers"]["Location"];
+                    "Set-Cookie": components["headers"]["RecordingCookie"];
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            default: components["responses"]["Failure"];
+        };
+    };
+    getTraceViewerFile: {
+        parameters: {
+            query?: {
+                /** @description For pages of the viewer: the address of the trace, which they read. */
+                trace?: components["parameters"]["ViewerTrace"];
+                /** @description For `snapshot.html`: the address of the snapshot, which it reads. */
+                r?: components["parameters"]["ViewerSnapshot"];
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                sessionId: components["parameters"]["BrowserSessionId"];
+                /** @description The name of the file, also of one in the directory `assets`. */
+                file: components["parameters"]["ViewerFile"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/manifest+json": components["schemas"]["FileContent"];
+                    "application/octet-stream": components["schemas"]["FileContent"];
+                    "font/ttf": components["schemas"]["FileContent"];
+                    "image/svg+xml": components["schemas"]["FileContent"];
+                    "text/css": components["schemas"]["FileContent"];
+                    /** @example <!doctype html> */
+                    "text/html": components["schemas"]["Html"];
+                    "text/javascript": components["schemas"]["FileContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            404: components["responses"]["NotFound"];
+            /** @description This worker has no `playwright-core` of version 1.57 to 1.62. */
+            501: {
+                headers: {
+                    "X-Request-Id": components["headers"]["XRequestId"];
+                    "X-Svc-Contract": components["headers"]["XSvcContract"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "RESOURCE_NOT_FOUND",
+                     *         "message": "The trace viewer needs playwright-core 1.57 to 1.62 on this worker. Run svc-worker playwright install 1.62 there."
                      *       },
                      *       "success": false
                      *     }

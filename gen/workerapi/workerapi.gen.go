@@ -2629,6 +2629,9 @@ type Recording struct {
 
 	// Video Whether the screen is recorded.
 	Video bool `json:"video"`
+
+	// ViewerUrl The trace viewer of the recording, under the same conditions. Null without a trace.
+	ViewerUrl *string `json:"viewerUrl"`
 }
 
 // RecordingEvents Events of a recording, one JSON object per line.
@@ -2668,7 +2671,7 @@ type RecordingScript = string
 // - `failed`: nothing was recorded; see `reason`.
 type RecordingState string
 
-// RecordingTicket The URL of the player of one recording.
+// RecordingTicket The URLs of the pages of one recording. The ticket in them opens one page.
 type RecordingTicket struct {
 	// ExpiresAt A time in UTC, RFC 3339.
 	//
@@ -2677,11 +2680,14 @@ type RecordingTicket struct {
 
 	// Url The URL of the player, with the ticket.
 	Url string `json:"url"`
+
+	// ViewerUrl The URL of the trace viewer, with the ticket. Null without a trace.
+	ViewerUrl *string `json:"viewerUrl"`
 }
 
 // RecordingTicketResponse A success with a recording ticket.
 type RecordingTicketResponse struct {
-	// Data The URL of the player of one recording.
+	// Data The URLs of the pages of one recording. The ticket in them opens one page.
 	Data RecordingTicket `json:"data"`
 
 	// Success True for every success.
@@ -3535,6 +3541,15 @@ type VideoFormatQuery = VideoFormat
 // ViewTicketQuery defines model for ViewTicketQuery.
 type ViewTicketQuery = string
 
+// ViewerFile Example: index.html
+type ViewerFile = string
+
+// ViewerSnapshot defines model for ViewerSnapshot.
+type ViewerSnapshot = string
+
+// ViewerTrace defines model for ViewerTrace.
+type ViewerTrace = string
+
 // WebDriverCommand defines model for WebDriverCommand.
 type WebDriverCommand = string
 
@@ -4180,9 +4195,9 @@ type ClientInterface interface {
 
 	// CreateRecordingTicket Create a recording ticket
 	//
-	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
-	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
-	// restart of the worker.
+	// Returns the URLs of the player and of the trace viewer of this worker with a recording ticket, which opens one of them once,
+	// within 15 minutes. It can be created while the session runs; the pages show the recording after the end. Tickets cannot be
+	// revoked, except by a restart of the worker.
 	//
 	// Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
 	CreateRecordingTicket(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4665,9 +4680,9 @@ func (c *Client) GetSessionNetwork(ctx context.Context, sessionId BrowserSession
 
 // CreateRecordingTicket Create a recording ticket
 //
-// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
-// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
-// restart of the worker.
+// Returns the URLs of the player and of the trace viewer of this worker with a recording ticket, which opens one of them once,
+// within 15 minutes. It can be created while the session runs; the pages show the recording after the end. Tickets cannot be
+// revoked, except by a restart of the worker.
 //
 // Corresponds with POST /sessions/{sessionId}/recording/ticket (the `CreateRecordingTicket` operationId).
 func (c *Client) CreateRecordingTicket(ctx context.Context, sessionId BrowserSessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5992,9 +6007,9 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRecordingTicketWithResponse Create a recording ticket
 	//
-	// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
-	// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
-	// restart of the worker.
+	// Returns the URLs of the player and of the trace viewer of this worker with a recording ticket, which opens one of them once,
+	// within 15 minutes. It can be created while the session runs; the pages show the recording after the end. Tickets cannot be
+	// revoked, except by a restart of the worker.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8071,9 +8086,9 @@ func (c *ClientWithResponses) GetSessionNetworkWithResponse(ctx context.Context,
 
 // CreateRecordingTicketWithResponse Create a recording ticket
 //
-// Returns the URL of the player of this worker with a recording ticket, which opens this recording once, within 15 minutes. It can be
-// created while the session runs; the player shows the recording after the end. Tickets cannot be revoked, except by a
-// restart of the worker.
+// Returns the URLs of the player and of the trace viewer of this worker with a recording ticket, which opens one of them once,
+// within 15 minutes. It can be created while the session runs; the pages show the recording after the end. Tickets cannot be
+// revoked, except by a restart of the worker.
 //
 // Returns a wrapper object for the known response body format(s).
 //

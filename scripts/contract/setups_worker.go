@@ -145,6 +145,8 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadRecordingTrace":  p.recordingSetup,
 		"getRecordingScript":      p.recordingSetup,
 		"openRecordingPlayer":     p.recordingSetup,
+		"openTraceViewer":         p.recordingSetup,
+		"getTraceViewerFile":      p.recordingSetup,
 		"createRecordingTicket":   p.recordingSetup,
 		"startRecording":          p.unrecordedSetup,
 		"endRecording":            p.recordedSetup,

@@ -246,6 +246,7 @@ func (c commandLine) testSession(t *testing.T) {
 	c.run(t, 3, "", "files", "get", "job", "unknown")
 	c.run(t, 0, "", "state", "save", "job", "-o", "state.json")
 	c.run(t, 3, "", "record", "play", "job")
+	c.run(t, 3, "", "record", "trace", "job")
 	c.run(t, 3, "", "record", "har", "job")
 	c.run(t, 3, "", "record", "script", "job")
 

@@ -25,15 +25,15 @@ export const api = newClient<paths>(prepare);
 /** The same for operations that may take minutes: a launch, the end of a session with data, a navigation. */
 export const slowApi = newClient<paths>(prepare, 180_000);
 
-interface FileOutcome {
-  data?: Blob;
+interface FileOutcome<T> {
+  data?: T;
   error?: unknown;
   response: Response;
 }
 
-/** Returns the file of a response that is not JSON. Throws an ApiError for a failure. */
-export async function sendFile(request: Promise<FileOutcome>): Promise<Blob> {
-  let outcome: FileOutcome;
+/** Returns the file, or its stream, of a response that is not JSON. Throws an ApiError for a failure. */
+export async function sendFile<T = Blob>(request: Promise<FileOutcome<T>>): Promise<T> {
+  let outcome: FileOutcome<T>;
   try {
     outcome = await request;
   } catch (cause) {

@@ -10,13 +10,18 @@ import "./console.css";
 import { App } from "./app";
 import { toHref, useHash, useHashSearch } from "./hash";
 import { Player, recordedSession } from "./pages/player";
+import { TraceViewer } from "./pages/trace-viewer";
 
 applyTheme();
 const recorded = recordedSession(location.pathname);
 render(
   <QueryClientProvider client={newQueryClient()}>
     {recorded ? (
-      <Player sessionId={recorded} />
+      recorded.page === "viewer" ? (
+        <TraceViewer sessionId={recorded.sessionId} />
+      ) : (
+        <Player sessionId={recorded.sessionId} />
+      )
     ) : (
       <Router hook={useHash} searchHook={useHashSearch} hrefs={toHref}>
         <App />

@@ -86,6 +86,7 @@ function WorkerLinks({ session: { id, machine, recording, endedAt } }: { session
   const listed = endedAt === null || Date.now() - Date.parse(endedAt) < listedMs;
   const page = machine && listed ? consolePage(machine, `/sessions/${id}`) : undefined;
   const played = endedAt !== null && recording?.url;
+  const traced = endedAt !== null && recording?.viewerUrl;
   if (machine && listed && !page) return <p class="faint small">{detail.noUrl}</p>;
   if (!page && !played) return null;
   return (
@@ -99,6 +100,11 @@ function WorkerLinks({ session: { id, machine, recording, endedAt } }: { session
         {played && (
           <ExternalButton href={played} icon="play" kind="primary">
             {detail.recording}
+          </ExternalButton>
+        )}
+        {traced && (
+          <ExternalButton href={traced} icon="play">
+            {detail.trace}
           </ExternalButton>
         )}
         {page && <ExternalButton href={page}>{detail.workerPage}</ExternalButton>}

@@ -139,6 +139,7 @@ export const texts = {
   detail: {
     view: "Live view",
     recording: "Recording",
+    trace: "Trace",
     workerPage: "Session on the worker",
     workerKey: "The worker asks for its worker key.",
     noUrl:

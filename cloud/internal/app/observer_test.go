@@ -43,7 +43,7 @@ func TestObserver_ResumedSessionKeepsEphemeralProfile(t *testing.T) {
 	start := license.StartReport{
 		OrgID: org, ProfileID: *grant.ProfileID, SessionID: session, MachineID: machine, BootID: boot, Seq: 1,
 		LaunchID: uuid.New(), BrowserVersion: 156, StartedAt: time.Now(),
-		Recording: &license.Recording{Events: true, URL: "https://edge.example/player"},
+		Recording: &license.Recording{Events: true, Trace: true, URL: "https://edge.example/player", Viewer: "https://edge.example/viewer"},
 		Labels:    license.Labels{Name: "Nightly", Metadata: map[string]string{"team": "x"}},
 	}
 	counted := func(want int) {

@@ -75,7 +75,7 @@ type Labels struct {
 // Recording is what a worker records of a session. The license does not depend on it.
 type Recording struct {
 	Video, Events, Frames, HAR, Trace bool
-	URL                               string
+	URL, Viewer                       string
 }
 
 // Ended is a session that has ended. Fields that only a start report has are nil or

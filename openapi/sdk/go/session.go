@@ -225,9 +225,22 @@ func (s *Session) recorded(ctx context.Context, part string) (io.ReadCloser, err
 
 // Recording returns the URL of a web page that plays the recording after the end of the session, and opens once.
 func (s *Session) Recording(ctx context.Context) (string, error) {
-	var ticket workerapi.RecordingTicket
-	err := s.api.call(ctx, http.MethodPost, "/sessions/"+s.ID+"/recording/ticket", nil, &ticket)
+	ticket, err := s.recordingTicket(ctx)
 	return ticket.Url, err
+}
+
+// Trace returns the URL of a web page that shows the trace after the end of the session, and opens once. It is empty without a trace.
+func (s *Session) Trace(ctx context.Context) (string, error) {
+	ticket, err := s.recordingTicket(ctx)
+	if err != nil || ticket.ViewerUrl == nil {
+		return "", err
+	}
+	return *ticket.ViewerUrl, nil
+}
+
+func (s *Session) recordingTicket(ctx context.Context) (ticket workerapi.RecordingTicket, err error) {
+	err = s.api.call(ctx, http.MethodPost, "/sessions/"+s.ID+"/recording/ticket", nil, &ticket)
+	return ticket, err
 }
 
 // End ends the browser, after its data is saved if the profile keeps it. Ending an ended session has no effect.

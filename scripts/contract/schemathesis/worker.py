@@ -124,6 +124,8 @@ class WorkerFixture(Fixture):
             "getRecordingHar": self._prepare_recording,
             "downloadRecordingTrace": self._prepare_recording,
             "openRecordingPlayer": self._prepare_recording,
+            "openTraceViewer": self._prepare_recording,
+            "getTraceViewerFile": self._prepare_recording,
             "createRecordingTicket": self._prepare_recording,
             "startRecording": self._prepare_recording_start,
             "endRecording": self._prepare_recording_stop,

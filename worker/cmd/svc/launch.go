@@ -38,7 +38,7 @@ func (f *launchFlags) define(c *cobra.Command) {
 	f.set.StringVar(&f.spec, "spec", "", "an ephemeral profile: the `JSON` of LaunchSpec, or @FILE")
 	f.set.StringVar(&f.name, "name", "", "the `NAME` of the session")
 	f.set.BoolVar(&f.headless, "headless", true, "whether the browser has no window; --headless=false gives it one")
-	f.set.StringSliceVar(&f.record, "record", nil, "what is recorded: a list of video, events and frames, as `PARTS`")
+	f.set.StringSliceVar(&f.record, "record", nil, "what is recorded: a list of video, events, frames, har and trace, as `PARTS`")
 	f.set.StringVar(&f.state, "state", "", "the `FILE` with cookies and storage, of svc state save or Playwright")
 	f.set.DurationVar(&f.wait, "wait", 0, "how long the launch may wait for a free slot, such as 2m")
 	c.MarkFlagsMutuallyExclusive("profile", "spec")

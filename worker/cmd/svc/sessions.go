@@ -248,19 +248,33 @@ func (a *app) printEntry(entry svc.LogEntry) error {
 }
 
 func (a *app) recordCommand() *cobra.Command {
-	var printOnly bool
-	play := a.sessionCommand("play", "Play the recording of a session in the web browser of this machine", callLimit, func(ctx context.Context, s *svc.Session) error {
+	play := a.recordPageCommand("play", "Play the recording of a session in the web browser of this machine", func(ctx context.Context, s *svc.Session) (string, error) {
 		if s.Info.Recording == nil {
-			return &codeError{exitNotFound, errors.New("the session is not recorded: launch with --record video,events")}
+			return "", &codeError{exitNotFound, errors.New("the session is not recorded: launch with --record video,events")}
 		}
-		address, err := s.Recording(ctx)
+		return s.Recording(ctx)
+	})
+	trace := a.recordPageCommand("trace", "Show the trace of a session in the web browser of this machine", func(ctx context.Context, s *svc.Session) (string, error) {
+		if s.Info.Recording == nil || !s.Info.Recording.Trace {
+			return "", &codeError{exitNotFound, errors.New("the session has no trace: launch with --record trace")}
+		}
+		return s.Trace(ctx)
+	})
+	return group("record", "Play and save recordings", play, trace, a.recordHARCommand(), a.recordScriptCommand())
+}
+
+// recordPageCommand opens a page with the recording of a session.
+func (a *app) recordPageCommand(name, summary string, link func(context.Context, *svc.Session) (string, error)) *cobra.Command {
+	var printOnly bool
+	command := a.sessionCommand(name, summary, callLimit, func(ctx context.Context, s *svc.Session) error {
+		address, err := link(ctx, s)
 		if err != nil {
 			return err
 		}
 		return a.openLocally(ctx, address, printOnly)
 	})
-	play.Flags().BoolVar(&printOnly, "print", false, "print the address, which works once")
-	return group("record", "Play and save recordings", play, a.recordHARCommand(), a.recordScriptCommand())
+	command.Flags().BoolVar(&printOnly, "print", false, "print the address, which works once")
+	return command
 }
 
 func (a *app) recordHARCommand() *cobra.Command {

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/preact-query";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../../../shared/web/api/client";
 import { ApiError } from "../../../shared/web/api/errors";
@@ -9,9 +10,11 @@ import { SignInForm } from "../parts/sign-in-form";
 import { texts } from "../texts/player";
 import "./player.css";
 
-/** Returns the session whose recording the address of the page shows. */
-export const recordedSession = (path: string): string | undefined =>
-  /\/sessions\/([^/]+)\/recording\/player$/.exec(path)?.[1];
+/** Returns the session whose recording the address of the page shows, and the page. */
+export function recordedSession(path: string): { sessionId: string; page: string } | undefined {
+  const [, sessionId, page] = /\/sessions\/([^/]+)\/recording\/(player|viewer)$/.exec(path) ?? [];
+  return sessionId && page ? { sessionId, page } : undefined;
+}
 
 /** How far the arrow keys move, in seconds. */
 const step = 5;
@@ -59,9 +62,32 @@ export function Player({ sessionId }: { sessionId: string }) {
     queryFn: () => fetchRecording(sessionId),
     retry: false,
   });
+  return (
+    <RecordingPage title={texts.title} sessionId={sessionId}>
+      {recording.data ? (
+        <Playback sessionId={sessionId} recording={recording.data} />
+      ) : recording.error ? (
+        <Failure error={recording.error} sessionId={sessionId} onRetry={() => void recording.refetch()} />
+      ) : (
+        <Loading />
+      )}
+    </RecordingPage>
+  );
+}
+
+/** The frame of a page with the recording of a session. */
+export function RecordingPage({
+  title,
+  sessionId,
+  children,
+}: {
+  title: string;
+  sessionId: string;
+  children: ComponentChildren;
+}) {
   useEffect(() => {
-    document.title = `${texts.title} · ${texts.product} ${texts.application}`;
-  }, []);
+    document.title = `${title} · ${texts.product} ${texts.application}`;
+  }, [title]);
   return (
     <div class="frame">
       <SkipLink label={texts.skip} />
@@ -71,25 +97,30 @@ export function Player({ sessionId }: { sessionId: string }) {
         </p>
       </header>
       <main id="content" class="content stack" tabIndex={-1}>
-        <h1>{texts.title}</h1>
+        <h1>{title}</h1>
         <p class="faint small">
           {texts.session} <code>{sessionId}</code>
         </p>
-        {recording.data ? (
-          <Playback sessionId={sessionId} recording={recording.data} />
-        ) : recording.error ? (
-          <Failure error={recording.error} sessionId={sessionId} onRetry={() => void recording.refetch()} />
-        ) : (
-          <Loading />
-        )}
+        {children}
       </main>
     </div>
   );
 }
 
-function Failure({ error, sessionId, onRetry }: { error: unknown; sessionId: string; onRetry: () => void }) {
+/** Says why there is no recording to show, or asks for the worker key. `trace` is for the trace viewer. */
+export function Failure({
+  error,
+  sessionId,
+  trace = false,
+  onRetry,
+}: {
+  error: unknown;
+  sessionId: string;
+  trace?: boolean;
+  onRetry: () => void;
+}) {
   const status = error instanceof ApiError ? error.status : 0;
-  if (status === 401) return <SignIn sessionId={sessionId} />;
+  if (status === 401) return <SignIn sessionId={sessionId} trace={trace} />;
   if (status === 404 || status === 400)
     return (
       <Empty icon="play" title={texts.none}>
@@ -113,12 +144,12 @@ function Failure({ error, sessionId, onRetry }: { error: unknown; sessionId: str
 }
 
 /** Asks for the worker key. A video sends cookies only, so the key is exchanged for a ticket of the recording. */
-function SignIn({ sessionId }: { sessionId: string }) {
+function SignIn({ sessionId, trace }: { sessionId: string; trace: boolean }) {
   const [error, setError] = useState<unknown>();
   const exchange = () => {
     const params = { path: { sessionId } };
     send(api.POST("/sessions/{sessionId}/recording/ticket", { params }))
-      .then((ticket) => location.replace(ticket.url))
+      .then((ticket) => location.replace((trace && ticket.viewerUrl) || ticket.url))
       .catch(setError);
   };
   return (

@@ -8,7 +8,7 @@ import { texts } from "../texts/sessions";
 type Session = Schema<"BrowserSession">;
 
 /** The pages of a browser, or of its recording, that open in another tab. */
-export type BrowserPage = "view" | "devtools" | "browser" | "recording";
+export type BrowserPage = "view" | "devtools" | "browser" | "recording" | "trace";
 
 export const nameOf = (session: Session): string => session.name || session.profileName || session.profileId;
 
@@ -20,8 +20,10 @@ export async function addressOf(session: Session, page: BrowserPage): Promise<st
     return ticket.controlUrl;
   }
   const path = { sessionId: session.id };
-  if (page === "recording")
-    return (await send(api.POST("/sessions/{sessionId}/recording/ticket", { params: { path } }))).url;
+  if (page === "recording" || page === "trace") {
+    const ticket = await send(api.POST("/sessions/{sessionId}/recording/ticket", { params: { path } }));
+    return (page === "trace" && ticket.viewerUrl) || ticket.url;
+  }
   const now = await send(api.GET("/sessions/{sessionId}", { params: { path } }));
   const url = page === "view" ? now.viewUrl : now.devtoolsFrontendUrl;
   if (url) return url;

@@ -5,7 +5,7 @@ import { texts } from "../texts/sessions";
 import { nameOf, type BrowserPage } from "./session-actions";
 import { ExpiryNotice } from "./session-expiry";
 import { HandoverNotice } from "./session-handover";
-import { RecordingButton } from "./session-recording";
+import { RecordingButtons } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 
@@ -135,7 +135,7 @@ export function SessionCard({ session, paused, ...actions }: { session: Session;
           )}
         </p>
         {running && <SessionButtons session={session} {...actions} />}
-        <RecordingButton session={session} onOpen={actions.onOpen} />
+        <RecordingButtons session={session} onOpen={actions.onOpen} />
       </div>
     </li>
   );

@@ -31,7 +31,7 @@ import { SessionFiles } from "./session-files";
 import { HandoverNotice } from "./session-handover";
 import { SessionLog } from "./session-log";
 import { SessionNetwork } from "./session-network";
-import { RecordingButton, SessionRecording, SessionScript } from "./session-recording";
+import { RecordingButtons, SessionRecording, SessionScript } from "./session-recording";
 import { SessionStatus, endOf } from "./session-status";
 import { Thumbnail } from "./thumbnail";
 import { ViewTicketForm } from "./view-ticket";
@@ -175,7 +175,7 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow">{endOf(session)}</span>
-        <RecordingButton session={session} onOpen={(_, page) => open(page)} />
+        <RecordingButtons session={session} onOpen={(_, page) => open(page)} />
         <ButtonLink to={`/launch?profileId=${session.profileId}`} size="small" icon="refresh">
           {texts.launchAgain}
         </ButtonLink>
@@ -189,7 +189,7 @@ function Actions({ session }: { session: Session }) {
       <div class="row">
         <SessionStatus session={session} />
         <span class="grow" />
-        <RecordingButton session={session} onOpen={(_, page) => open(page)} />
+        <RecordingButtons session={session} onOpen={(_, page) => open(page)} />
         {session.viewUrl && new URL(session.viewUrl).origin === location.origin && (
           <Button
             kind="primary"

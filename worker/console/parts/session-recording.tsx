@@ -12,8 +12,8 @@ type Session = Schema<"BrowserSession">;
 const t = texts.drawer;
 const scriptLanguages = ["playwright-ts", "playwright-py", "selenium-py"] as const;
 
-/** The button that plays the recording of a session, once it has ended. */
-export function RecordingButton({
+/** The buttons that play the recording of a session and show its trace, once it has ended. */
+export function RecordingButtons({
   session,
   onOpen,
 }: {
@@ -21,19 +21,25 @@ export function RecordingButton({
   onOpen: (session: Session, page: BrowserPage) => void;
 }) {
   const { recording } = session;
-  const ended = recording?.url && recording.state !== "recording";
-  if (!ended || !(recording.video || recording.events)) return null; // the player has no frames
-  return (
-    <Button
-      size="small"
-      icon="play"
-      title={texts.newTab}
-      aria-label={`${texts.recording}: ${nameOf(session)}`}
-      onClick={() => onOpen(session, "recording")}
-    >
-      {texts.recording}
-    </Button>
-  );
+  if (!recording?.url || recording.state === "recording") return null;
+  const pages: BrowserPage[] = [];
+  if (recording.video || recording.events) pages.push("recording"); // the player has no frames
+  if (recording.viewerUrl) pages.push("trace");
+  return pages.map((page) => {
+    const name = page === "trace" ? texts.trace : texts.recording;
+    return (
+      <Button
+        key={page}
+        size="small"
+        icon="play"
+        title={texts.newTab}
+        aria-label={`${name}: ${nameOf(session)}`}
+        onClick={() => onOpen(session, page)}
+      >
+        {name}
+      </Button>
+    );
+  });
 }
 
 /** The script of what was done in a session with a trace, for the languages of tests. */

@@ -4,7 +4,7 @@ import type { Schema } from "../api";
 import { texts } from "../texts/sessions";
 import { nameOf } from "./session-actions";
 import { BrowserBadges, SessionButtons, durationOf, type SessionActions } from "./session-card";
-import { RecordingButton } from "./session-recording";
+import { RecordingButtons } from "./session-recording";
 import { HandoverBadge, HandoverReason } from "./session-handover";
 import { SessionStatus, endOf } from "./session-status";
 
@@ -61,7 +61,7 @@ function columnsOf(actions: SessionActions): Column<Session>[] {
         s.status === "running" ? (
           <SessionButtons session={s} {...actions} />
         ) : (
-          <RecordingButton session={s} onOpen={actions.onOpen} />
+          <RecordingButtons session={s} onOpen={actions.onOpen} />
         ),
     },
   ];

@@ -17,6 +17,9 @@ const kinds: Record<string, string> = {
 /** The texts of the player of recordings. */
 export const texts = {
   title: "Recording",
+  trace: "Trace",
+  insecure:
+    "The trace viewer needs https, or a worker at localhost. Open the link there, or download the trace and show it with npx playwright show-trace.",
   product: "svc",
   application: "worker",
   skip: "Skip to the content",

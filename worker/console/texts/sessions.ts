@@ -144,6 +144,7 @@ export const texts = {
   end: "End session",
   launchAgain: "Launch this profile again",
   recording: "Recording",
+  trace: "Trace",
   newTab: "opens a new tab",
   opening: "Opening …",
   popupBlocked: "The browser blocked the new tab. Allow pop-ups for this address and try again.",

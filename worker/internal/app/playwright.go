@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/browser-svc/svc/shared/fault"
@@ -52,6 +53,19 @@ func (f playwrightFinder) find(userAgent string, programs *browser.PlaywrightPro
 	programs.Node, programs.Library = node, found.Dir
 	programs.FFmpeg, _ = programPath("ffmpeg") // recordVideo says that it is missing
 	return nil
+}
+
+// traceViewer returns the directory of the newest trace viewer that reads the traces of this worker.
+func (f playwrightFinder) traceViewer() (dir string, err error) {
+	all, err := playwright.List(f.dir)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(all, func(i playwright.Installed) bool { return i.ReadsTraces() })
+	if i < 0 {
+		return "", fault.New(fault.NotImplemented, "The trace viewer needs playwright-core 1.57 to 1.62 on this worker. Run "+playwright.InstallCommand+"1.62 there.")
+	}
+	return filepath.Join(all[i].Dir, "lib", "vite", "traceViewer"), nil
 }
 
 // programPath returns the path of a program, without links: sandboxes see its directory.

@@ -29,9 +29,10 @@ func cannotRecord(parts launch.Record) (problem string) {
 	return ""
 }
 
-// recordingURL returns the URL of the player of a session.
-func (w *worker) recordingURL(session uuid.UUID) string {
-	return access.Recordings{Address: w.address}.Player(session.String())
+// recordingURLs returns the URLs of the player and the trace viewer of a session.
+func (w *worker) recordingURLs(session uuid.UUID) (player, viewer string) {
+	recordings := access.Recordings{Address: w.address}
+	return recordings.Player(session.String()), recordings.Viewer(session.String())
 }
 
 func checkSpace(l *files.Launch) recording.Reason {

@@ -31,8 +31,11 @@ const shopPage = `<!doctype html><title>Shop</title><style>h1 { color: rgb(0, 10
 
 // shop is a site with a form. Its page /ready waits until a trace has a page of the site.
 type shop struct {
-	URL    string
-	traced atomic.Pointer[string] // path of the trace
+	URL      string
+	extra    string                 // at the end of its page
+	traced   atomic.Pointer[string] // path of the trace
+	requests atomic.Int64
+	recorded int64 // requests until the end of the recording
 }
 
 func newShop(t *testing.T) *shop {
@@ -40,7 +43,7 @@ func newShop(t *testing.T) *shop {
 	s, mux := &shop{}, http.NewServeMux()
 	mux.HandleFunc("/shop", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, shopPage)
+		_, _ = io.WriteString(w, shopPage+s.extra)
 	})
 	mux.HandleFunc("/order", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ordered") })
 	mux.HandleFunc("/ready", func(_ http.ResponseWriter, r *http.Request) {
@@ -48,7 +51,18 @@ func newShop(t *testing.T) *shop {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	s.URL = testenv.Serve(t, mux).URL
+	mux.HandleFunc("/picture.svg", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = io.WriteString(w, `<svg xmlns="http://www.w3.org/2000/svg" width="7" height="7"/>`)
+	})
+	mux.HandleFunc("/frame", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "Framed")
+	})
+	s.URL = testenv.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		mux.ServeHTTP(w, r)
+	})).URL
 	return s
 }
 
@@ -86,6 +100,7 @@ func (s *shop) end(t *testing.T, r *testWorker, session workerapi.BrowserSession
 	if got := r.awaitRecording(t, session); got.State != workerapi.RecordingStateComplete {
 		t.Errorf("recording %+v", got)
 	}
+	s.recorded = s.requests.Load()
 }
 
 // traced is a trace as the viewer shows it.

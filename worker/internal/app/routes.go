@@ -64,14 +64,15 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 	w.contract = document.ContractVersion()
 	server.Links, server.ContractVersion = links, w.contract
 	workerapi.RegisterHandlers(w.web, workerapi.NewStrictHandler(server, nil))
-	w.registerBrowsers(config, links, guard, server, key)
 	playwrightDir, err := config.playwrightDir()
 	if err != nil {
 		return fmt.Errorf("DATA_DIR: %w", err)
 	}
+	versions := playwrightFinder{w.launcher, playwrightDir}
+	w.registerBrowsers(config, links, guard, server, key, versions.traceViewer)
 	w.sockets = launchsock.New(launchsock.Options{
 		Launches: w.launches, Links: links, Parse: launchParser(guard), Logger: logger, Recording: server.RecordingOf,
-		Playwright: playwrightFinder{w.launcher, playwrightDir}.find,
+		Playwright: versions.find,
 	})
 	w.closers.AddFunc(w.sockets.Close)
 	w.sockets.Register(w.web)
@@ -91,26 +92,26 @@ func (w *worker) route(config Config, server *rest.Server, logger *slog.Logger) 
 }
 
 // registerBrowsers registers the routes of running browsers, and their files and recordings.
-func (w *worker) registerBrowsers(config Config, links access.Links, guard *oapi.Guard, server *rest.Server, key access.Key) {
+func (w *worker) registerBrowsers(config Config, links access.Links, guard *oapi.Guard, server *rest.Server, key access.Key, viewer fileserver.TraceViewer) {
 	w.relay = devtools.New(devtools.Options{
 		Links: links, Tickets: w.tickets, End: w.killLaunch, Logs: w.logs, Secrets: launchSecrets{w.launches, w.cloud}, Resume: resume.Options{ResumeTimeout: resumeTimeout, Buffer: resumeBuffer},
 	})
 	w.closers.Add(w.relay.Close)
-	viewer := view.New(view.Options{Streamer: streamer{}, Logger: w.logger})
-	w.closers.Add(viewer.Close)
+	live := view.New(view.Options{Streamer: streamer{}, Logger: w.logger})
+	w.closers.Add(live.Close)
 	gates := access.New(access.Options{
 		Browsers: browserFinder{w.launches}, Tickets: w.tickets, WorkerKey: key.Matches, Address: w.address, Check: guard.Inspect,
 		FrameAncestors: config.FrameAncestors,
 	})
 	gates.RegisterRoot(w.web)
-	w.fileServer = fileserver.New(w.files, w.recordings, recorder{w, server.RecordingOf}, w.address)
+	w.fileServer = fileserver.New(w.files, w.recordings, recorder{w, server.RecordingOf}, viewer, w.address)
 	w.fileServer.Register(w.web)
-	gates.Register(w.web, slices.Concat(w.relay.Routes(), viewer.Routes(), w.fileServer.Routes(), server.Routes())...)
+	gates.Register(w.web, slices.Concat(w.relay.Routes(), live.Routes(), w.fileServer.Routes(), server.Routes())...)
 	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/browsers/:launchId", view.AddSlash)
 }
 
 // registerConsole registers the web console at /, which no operation uses, and the player
-// of recordings, which is a page of it.
+// and the trace viewer of recordings, which are pages of it.
 func (w *worker) registerConsole(recordings access.Recordings) error {
 	public, err := url.Parse(w.address.String())
 	if err != nil {
@@ -121,7 +122,9 @@ func (w *worker) registerConsole(recordings access.Recordings) error {
 		return fmt.Errorf("console: %w", err)
 	}
 	bundle.Register(w.web, "/")
-	w.web.Match([]string{http.MethodGet, http.MethodHead}, "/sessions/:sessionId/recording/player", recordings.Page(bundle.Page))
+	for _, page := range []string{"player", "viewer"} {
+		w.web.Match([]string{http.MethodGet, http.MethodHead}, "/sessions/:sessionId/recording/"+page, recordings.Page(bundle.Page))
+	}
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 			recording.Har = &r.HAR
 		}
 		if r.Trace { // the same
-			recording.Trace = &r.Trace
+			recording.Trace, recording.ViewerUrl = &r.Trace, &r.Viewer
 		}
 	}
 	events, err := eventsToAPI(started.Events)

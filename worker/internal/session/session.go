@@ -112,8 +112,9 @@ type Recording struct {
 	Frames  bool   `json:"frames"`
 	HAR     bool   `json:"har"`
 	Trace   bool   `json:"trace"`
-	URL     string `json:"url"` // of the player; "" after a failure
-	Failure string `json:"-"`   // the reason in the API why it could not start; "" if it has started
+	URL     string `json:"url"`       // of the player; "" after a failure
+	Viewer  string `json:"viewerUrl"` // of the trace viewer; "" without a trace
+	Failure string `json:"-"`         // the reason in the API why it could not start; "" if it has started
 }
 
 // Start describes how a session got its browser.

@@ -252,7 +252,7 @@ func recordingOf(body *cloudapi.SessionRecording) *license.Recording {
 	if body == nil {
 		return nil
 	}
-	return &license.Recording{Video: body.Video, Events: body.Events, Frames: valueOr(body.Frames, false), HAR: valueOr(body.Har, false), Trace: valueOr(body.Trace, false), URL: body.Url}
+	return &license.Recording{Video: body.Video, Events: body.Events, Frames: valueOr(body.Frames, false), HAR: valueOr(body.Har, false), Trace: valueOr(body.Trace, false), URL: body.Url, Viewer: valueOr(body.ViewerUrl, "")}
 }
 
 func previousBoots(ids *cloudapi.PreviousBootIds) license.Predecessors {

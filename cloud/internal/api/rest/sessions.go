@@ -72,6 +72,9 @@ func sessionToAPI(s activity.Session) cloudapi.Session {
 	var recording *cloudapi.SessionRecording
 	if r := s.Recording; r != nil {
 		recording = &cloudapi.SessionRecording{Video: r.Video, Events: r.Events, Frames: &r.Frames, Har: &r.HAR, Trace: &r.Trace, Url: r.URL}
+		if r.Viewer != "" {
+			recording.ViewerUrl = &r.Viewer
+		}
 	}
 	return cloudapi.Session{
 		Recording:       recording,

@@ -14,6 +14,7 @@ type Recording struct {
 	HAR    bool   `json:"har"`
 	Trace  bool   `json:"trace"`
 	URL    string `json:"url"`
+	Viewer string `json:"viewerUrl,omitempty"` // "" without a trace
 }
 
 // Value implements driver.Valuer.

@@ -49,6 +49,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     session = getattr(item, "funcargs", {}).get("svc_session")
     if report.failed and session:
         report.sections.append(("browser-svc", "\n".join(links(session))))
+        trace = ("svc.trace", (session.info.recording or {}).get("viewerUrl"))
+        if trace[1] and trace not in item.user_properties:
+            item.user_properties.append(trace)  # a property in the JUnit report
     return report
 
 
@@ -60,4 +63,6 @@ def links(session: Session) -> list[str]:
         lines.append(f"view:      {urlsplit(info.view_url)._replace(query='').geturl()}")
     if info.recording and info.recording.get("url"):
         lines.append(f"recording: {info.recording['url']}")
+    if info.recording and info.recording.get("viewerUrl"):
+        lines.append(f"trace:     {info.recording['viewerUrl']}")
     return lines

@@ -1,11 +1,14 @@
 """Tests of retries and errors, without input and output."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from browser_svc import core
 from browser_svc.core import Answer, Call, Pause, send
 from browser_svc.errors import ConflictError, LimitError, NotFoundError, SvcError, UnavailableError
 from browser_svc.operations import launch, launch_webdriver, wait_for_human
+from browser_svc.pytest_plugin import pytest_runtest_makereport
 
 
 def perform(call, *answers):
@@ -110,3 +113,17 @@ def test_wait_for_human_cancels_the_handover_of_a_program_that_stops():
     assert operation.throw(KeyboardInterrupt()).method == "DELETE"
     with pytest.raises(KeyboardInterrupt):
         operation.send(Answer(200, content=b'{"data":{}}'))
+
+
+def test_failed_test_has_the_trace_as_a_property():
+    viewer = "https://worker/sessions/1/recording/viewer"
+    info = SimpleNamespace(id="1", view_url=None, recording={"url": "https://worker/sessions/1/recording/player", "viewerUrl": viewer})
+    item = SimpleNamespace(funcargs={"svc_session": SimpleNamespace(info=info)}, user_properties=[])
+    report = SimpleNamespace(failed=True, sections=[])
+    for _ in range(2):  # the test and its teardown
+        hook = pytest_runtest_makereport(item)
+        next(hook)
+        with pytest.raises(StopIteration):
+            hook.send(report)
+    assert item.user_properties == [("svc.trace", viewer)]
+    assert viewer in report.sections[0][1]

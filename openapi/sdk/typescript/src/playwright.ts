@@ -53,7 +53,10 @@ export const test = base.extend<{ svcReport: void }, SvcTestOptions & SvcTestFix
       // Reports are kept, so the link has no token.
       if (svcSession.consoleUrl) info.annotations.push({ type: "live view", description: svcSession.consoleUrl });
       await use();
-      if (info.status === info.expectedStatus || !svcSession.info.recording) return;
+      const { recording } = svcSession.info;
+      if (info.status === info.expectedStatus) return;
+      if (recording?.viewerUrl) info.annotations.push({ type: "svc.trace", description: recording.viewerUrl }); // a property in JUnit
+      if (!recording?.video) return;
       const path = info.outputPath("recording.webm");
       await svcSession.recording.save(path);
       await info.attach("recording", { path, contentType: "video/webm" });

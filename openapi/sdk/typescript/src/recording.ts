@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Conflict, NotFound, SvcError } from "./errors.js";
 import type { CallOptions, Http } from "./http.js";
-import type { Recording, RecordingPart, SessionInfo } from "./types.js";
+import type { Recording, RecordingPart, RecordingTicket, SessionInfo } from "./types.js";
 
 const completion = 60_000; // ms for the last files of a recording
 
@@ -50,12 +50,18 @@ export class SessionRecording {
 
   /** Returns the address of the player. It opens once, within 15 minutes. */
   async link(options?: CallOptions): Promise<string> {
-    const ticket = await this.#http.json<{ url: string }>(
-      "POST",
-      `/sessions/${this.#session.id}/recording/ticket`,
-      options,
-    );
-    return this.#http.reach(ticket.url);
+    return this.#http.reach((await this.#ticket(options)).url);
+  }
+
+  /** Returns the address of the trace viewer, for `record: ["trace"]`. It opens once, within 15 minutes. */
+  async traceLink(options?: CallOptions): Promise<string> {
+    const { viewerUrl } = await this.#ticket(options);
+    if (viewerUrl) return this.#http.reach(viewerUrl);
+    throw missing("the session has no trace", "trace");
+  }
+
+  #ticket(options?: CallOptions): Promise<RecordingTicket> {
+    return this.#http.json("POST", `/sessions/${this.#session.id}/recording/ticket`, options);
   }
 
   async #save(part: string, path: string, query: object | undefined, options?: CallOptions): Promise<void> {
@@ -80,8 +86,12 @@ export class SessionRecording {
       const reason = recording
         ? `it is ${recording.state}${recording.reason ? ` (${recording.reason})` : ""}`
         : "the session was not recorded";
-      const message = `There is no recording to save: ${reason}. Launch with record: ["video"].`;
-      throw new SvcError({ code: "RESOURCE_NOT_FOUND", message, status: 0, details: [], requestId: "" });
+      throw missing(reason, "video");
     }
   }
+}
+
+function missing(reason: string, part: RecordingPart): SvcError {
+  const message = `There is no recording to save: ${reason}. Launch with record: ["${part}"].`;
+  return new SvcError({ code: "RESOURCE_NOT_FOUND", message, status: 0, details: [], requestId: "" });
 }

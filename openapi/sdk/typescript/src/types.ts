@@ -16,4 +16,5 @@ export type LogEntry = WorkerSchemas["PageLogEntry"];
 export type StorageState = WorkerSchemas["StorageState"];
 export type Recording = NonNullable<WorkerSchemas["Recording"]>;
 export type RecordingPart = WorkerSchemas["RecordingPart"];
+export type RecordingTicket = WorkerSchemas["RecordingTicket"];
 export type SessionFilter = NonNullable<WorkerOperations["listBrowserSessions"]["parameters"]["query"]>;

@@ -71,7 +71,7 @@ func newLaunch(t *testing.T, session uuid.UUID, names ...string) (*files.Store, 
 // archive returns the archive of a session's files. change is called while it is sent.
 func archive(t *testing.T, s *files.Store, session uuid.UUID, change func()) *httptest.ResponseRecorder {
 	t.Helper()
-	service := fileserver.New(s, nil, nil, access.Address{})
+	service := fileserver.New(s, nil, nil, nil, access.Address{})
 	t.Cleanup(service.Close)
 	e := echo.New()
 	service.Register(e)

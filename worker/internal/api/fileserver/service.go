@@ -30,14 +30,15 @@ type Service struct {
 	store      Store
 	recordings Recordings
 	recorder   Recorder
+	viewer     TraceViewer
 	address    access.Address
 	ctx        context.Context // ends with Close
 	cancel     context.CancelFunc
 }
 
 // New returns a Service. Call Close to end its transfers.
-func New(store Store, recordings Recordings, recorder Recorder, address access.Address) *Service {
-	s := &Service{store: store, recordings: recordings, recorder: recorder, address: address}
+func New(store Store, recordings Recordings, recorder Recorder, viewer TraceViewer, address access.Address) *Service {
+	s := &Service{store: store, recordings: recordings, recorder: recorder, viewer: viewer, address: address}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -74,6 +75,7 @@ func (s *Service) Register(e *echo.Echo) {
 	e.GET(base+"/recording/har", s.har)
 	e.GET(base+"/recording/trace", s.trace)
 	e.GET(base+"/recording/script", s.script)
+	e.Match([]string{http.MethodGet, http.MethodHead}, base+"/recording/viewer/:file", s.viewerFile)
 }
 
 func ofBrowser(do handler) access.Handler {

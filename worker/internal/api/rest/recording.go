@@ -32,28 +32,35 @@ func (s *Server) RecordingOf(session session.Session) *workerapi.Recording {
 	}
 	if info.State != recording.Failed {
 		data.Url = new(s.Recordings.Player(session.ID.String()))
+		if info.Trace {
+			data.ViewerUrl = new(s.Recordings.Viewer(session.ID.String()))
+		}
 	}
 	return data
 }
 
-// CreateRecordingTicket returns a URL that opens the player of a recording once.
+// CreateRecordingTicket returns URLs with a ticket that opens a page of a recording once.
 func (s *Server) CreateRecordingTicket(
 	ctx context.Context, request workerapi.CreateRecordingTicketRequestObject,
 ) (workerapi.CreateRecordingTicketResponseObject, error) {
 	if s.Recording == nil {
 		return nil, fault.Missing("recording")
 	}
-	switch _, err := s.Recording.Find(ctx, request.SessionId); {
+	info, err := s.Recording.Find(ctx, request.SessionId)
+	switch {
 	case errors.Is(err, recording.ErrNone):
 		return nil, fault.Missing("recording")
 	case err != nil:
 		return nil, fault.Wrap(err, fault.Unavailable, "The store of recordings (OBJECT_STORE_URL) does not answer. Try again.")
 	}
-	address, expires, err := s.Recordings.Link(request.SessionId.String())
+	id := request.SessionId.String()
+	query, expires, err := s.Recordings.Ticket(id)
 	if err != nil {
 		return nil, err
 	}
-	return workerapi.CreateRecordingTicket200JSONResponse{
-		Success: true, Data: workerapi.RecordingTicket{Url: address, ExpiresAt: expires.UTC()},
-	}, nil
+	data := workerapi.RecordingTicket{Url: s.Recordings.Player(id) + query, ExpiresAt: expires.UTC()}
+	if info.Trace {
+		data.ViewerUrl = new(s.Recordings.Viewer(id) + query)
+	}
+	return workerapi.CreateRecordingTicket200JSONResponse{Success: true, Data: data}, nil
 }

@@ -25,21 +25,27 @@ type Recordings struct {
 	Tokens  RecordingTokens
 }
 
-const playerPage = "player"
-
-// Link returns a URL that opens the player of a recording once, and its expiry.
-func (s Recordings) Link(sessionID string) (address string, expires time.Time, err error) {
+// Ticket returns the query of a URL that opens a page of a recording once, and its expiry.
+func (s Recordings) Ticket(sessionID string) (query string, expires time.Time, err error) {
 	token, expires, err := s.Tokens.MintRecording(sessionID)
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	return s.Player(sessionID) + "?" + TokenQuery(ticket.View, token).Encode(), expires, nil
+	return "?" + TokenQuery(ticket.View, token).Encode(), expires, nil
 }
 
 // Player returns the URL of the player without a ticket.
-func (s Recordings) Player(sessionID string) string {
+func (s Recordings) Player(sessionID string) string { return s.part(sessionID, "player") }
+
+// Viewer returns the URL of the trace viewer without a ticket.
+func (s Recordings) Viewer(sessionID string) string { return s.part(sessionID, "viewer") }
+
+// Trace returns the URL of the trace.
+func (s Recordings) Trace(sessionID string) string { return s.part(sessionID, "trace") }
+
+func (s Recordings) part(sessionID, name string) string {
 	u := s.Address.base
-	u.Path = s.Address.Path(recordingPath(sessionID) + "/" + playerPage)
+	u.Path = s.Address.Path(recordingPath(sessionID) + "/" + name)
 	return u.String()
 }
 
@@ -58,7 +64,7 @@ func (s Recordings) Authenticate(r *http.Request) (context.Context, error) {
 	return nil, oapi.ErrNoCredential
 }
 
-// Page returns the handler of the player. It moves a ticket from the URL into a cookie,
+// Page returns the handler of the player or the trace viewer. It moves a ticket from the URL into a cookie,
 // as Authorizer does. The page itself is public: it has no data.
 func (s Recordings) Page(page echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {

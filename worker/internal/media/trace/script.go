@@ -74,15 +74,15 @@ const snapshotFunction = `async function(wait, maxChars, ...filled) {
     if (node.nodeType !== Node.ELEMENT_NODE || depth > 400) return;
     const name = node.nodeName, upper = name.toUpperCase();
     if (upper === 'SCRIPT' || upper === 'NOSCRIPT' || upper === 'META' && node.httpEquiv) return;
-    if (upper === 'LINK' && /preload|prefetch|import/.test(node.rel)) return;
-    if (upper === 'STYLE') return ['STYLE', {}, (node.sheet && rules(node.sheet)) ?? add(node.textContent)];
+    if (upper === 'LINK' && /preload|prefetch|preconnect|import/i.test(node.rel)) return;
+    if (upper === 'STYLE') return ['STYLE', {}, ((node.sheet && rules(node.sheet)) ?? add(node.textContent)).replaceAll('</', '<\\/')]; // viewers write it into HTML
     if (upper === 'LINK' && node.sheet) {
       const text = rules(node.sheet);
-      if (text !== undefined) return ['STYLE', {media: node.media}, text];
+      if (text !== undefined) return ['STYLE', {media: node.media}, text.replaceAll('</', '<\\/')];
     }
     const attrs = {};
     for (const a of node.attributes) {
-      if (a.name.startsWith('on') || a.name === 'integrity' || a.name === 'nonce' || /^\s*javascript:/i.test(a.value)) continue;
+      if (/^on/i.test(a.name) || a.name === 'integrity' || a.name === 'nonce' || /^\s*javascript:/i.test(a.value)) continue;
       attrs[a.name] = add(a.value);
     }
     if (upper === 'IFRAME' || upper === 'FRAME') {

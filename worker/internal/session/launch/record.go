@@ -68,12 +68,15 @@ func (s *Service) startRecording(run *running, request Request, parts Record) {
 	if s.Launched != nil {
 		failure = s.Launched(run.session.LaunchID, request, parts)
 	}
-	if !parts.Any() || s.RecordingURL == nil {
+	if !parts.Any() || s.RecordingURLs == nil {
 		return
 	}
 	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, HAR: parts.HAR, Trace: parts.Trace, Failure: failure}
 	if failure == "" {
-		recording.URL = s.RecordingURL(run.session.ID)
+		recording.URL, recording.Viewer = s.RecordingURLs(run.session.ID)
+	}
+	if !parts.Trace {
+		recording.Viewer = ""
 	}
 	run.session.Recording = recording
 	s.Sessions.SetRecording(run.session.ID, recording)

@@ -29,7 +29,7 @@ func TestRecord_LaunchOverridesProfile(t *testing.T) {
 			r := newFixture(t, func(o *launch.Options) {
 				o.KeepsFiles = true
 				o.CannotRecord = func(launch.Record) string { return "" }
-				o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
+				o.RecordingURLs = func(uuid.UUID) (player, viewer string) { return "https://worker/player", "https://worker/viewer" }
 				o.Launched = func(_ uuid.UUID, _ launch.Request, record launch.Record) string {
 					got = record
 					return ""
@@ -73,7 +73,7 @@ func TestRecord_SessionSaysThatStartFailed(t *testing.T) {
 	r := newFixture(t, func(o *launch.Options) {
 		o.KeepsFiles = true
 		o.CannotRecord = func(launch.Record) string { return "" }
-		o.RecordingURL = func(uuid.UUID) string { return "https://worker/player" }
+		o.RecordingURLs = func(uuid.UUID) (player, viewer string) { return "https://worker/player", "https://worker/viewer" }
 		o.Launched = func(uuid.UUID, launch.Request, launch.Record) string { return "disk_full" }
 	})
 	request := byProfile()

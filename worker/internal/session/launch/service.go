@@ -44,9 +44,9 @@ type Options struct {
 	KeepsFiles  bool                    // files can outlive a browser
 	BlocksAds   bool                    // the launcher has a block list
 	// CannotRecord returns why videos are not possible; "" if they are. nil: none is.
-	CannotRecord func(Record) (problem string)
-	RecordingURL func(session uuid.UUID) string // of the player; nil: recordings are not reported
-	MaxWaiting   int                            // bounds the launches that wait for this machine; 0: admission.DefaultMaxWaiting
+	CannotRecord  func(Record) (problem string)
+	RecordingURLs func(session uuid.UUID) (player, viewer string) // nil: recordings are not reported
+	MaxWaiting    int                                             // bounds the launches that wait for this machine; 0: admission.DefaultMaxWaiting
 	// Waited is called with the time that each launch with Wait has waited for this machine
 	// and for a slot, and whether it got them. It must not block. nil: Metrics.
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
