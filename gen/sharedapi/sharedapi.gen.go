@@ -246,9 +246,12 @@ func (e LivenessStatus) Valid() bool {
 // Defines values for NetworkDenialLevel.
 const (
 	Launch       NetworkDenialLevel = "launch"
+	Operator     NetworkDenialLevel = "operator"
 	Organization NetworkDenialLevel = "organization"
 	Other        NetworkDenialLevel = "other"
 	Profile      NetworkDenialLevel = "profile"
+	Replay       NetworkDenialLevel = "replay"
+	Spec         NetworkDenialLevel = "spec"
 	Worker       NetworkDenialLevel = "worker"
 )
 
@@ -257,11 +260,17 @@ func (e NetworkDenialLevel) Valid() bool {
 	switch e {
 	case Launch:
 		return true
+	case Operator:
+		return true
 	case Organization:
 		return true
 	case Other:
 		return true
 	case Profile:
+		return true
+	case Replay:
+		return true
+	case Spec:
 		return true
 	case Worker:
 		return true
@@ -1050,14 +1059,14 @@ type NetworkDenial struct {
 	// Count The number of requests.
 	Count int64 `json:"count"`
 
-	// Level Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+	// Level Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`), and the operator rules for MCP clients. `replay`: what `browser.replay` did not replay. Its rules are `unrecorded` (no such request was recorded), `incomplete` (the body of its response was not recorded), and `connect.allow` (connections, such as those of WebSockets).
 	Level NetworkDenialLevel `json:"level"`
 
 	// Rule The rule; `<other>` for the sum of all rules that are not listed.
 	Rule string `json:"rule"`
 }
 
-// NetworkDenialLevel Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+// NetworkDenialLevel Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`), and the operator rules for MCP clients. `replay`: what `browser.replay` did not replay. Its rules are `unrecorded` (no such request was recorded), `incomplete` (the body of its response was not recorded), and `connect.allow` (connections, such as those of WebSockets).
 type NetworkDenialLevel string
 
 // NetworkHost The part of one host in the traffic of a browser.

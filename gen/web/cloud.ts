@@ -4153,10 +4153,10 @@ export interface components {
              */
             count: number;
             /**
-             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`), and the operator rules for MCP clients. `replay`: what `browser.replay` did not replay. Its rules are `unrecorded` (no such request was recorded), `incomplete` (the body of its response was not recorded), and `connect.allow` (connections, such as those of WebSockets).
              * @enum {string}
              */
-            level: "worker" | "organization" | "profile" | "launch" | "other";
+            level: "worker" | "operator" | "organization" | "profile" | "spec" | "launch" | "replay" | "other";
             /** @description The rule; `<other>` for the sum of all rules that are not listed. */
             rule: string;
         };

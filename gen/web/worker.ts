@@ -2003,7 +2003,7 @@ export interface paths {
          * @description Returns the requests of a session that was recorded with `har`, as HAR 1.2. Unlike other parts, it is also available while
          *     the session is recorded: it then contains the requests that have ended so far. Entries are in the order in
          *     which the requests ended. All tabs, frames and workers are recorded, also popups. Requests
-         *     that had begun before the recording are missing, and so are the scripts of service workers. A client that opens a tab with
+         *     that had begun before the recording are missing. A client that opens a tab with
          *     `Target.createTarget` and a URL, or navigates within milliseconds, can be faster than the recording: then the first requests of the tab are missing.
          *
          *     As in the sanitized export of DevTools, cookies and the headers that authenticate requests are left out. Values that the worker has filled from
@@ -2621,6 +2621,7 @@ export interface components {
             readOnly: boolean;
             record?: components["schemas"]["RecordedParts"];
             reducedMotion?: components["schemas"]["ReducedMotion"];
+            replay?: components["schemas"]["Replay"];
             screen?: components["schemas"]["Size"];
             startUrls?: components["schemas"]["StartUrls"];
             state?: components["schemas"]["StorageState"];
@@ -3807,10 +3808,10 @@ export interface components {
              */
             count: number;
             /**
-             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`).
+             * @description Whose rule it is. The worker has an egress policy (`DENIED_HOSTS`, `ALLOWED_HOSTS`), and the operator rules for MCP clients. `replay`: what `browser.replay` did not replay. Its rules are `unrecorded` (no such request was recorded), `incomplete` (the body of its response was not recorded), and `connect.allow` (connections, such as those of WebSockets).
              * @enum {string}
              */
-            level: "worker" | "organization" | "profile" | "launch" | "other";
+            level: "worker" | "operator" | "organization" | "profile" | "spec" | "launch" | "replay" | "other";
             /** @description The rule; `<other>` for the sum of all rules that are not listed. */
             rule: string;
         };
@@ -4352,6 +4353,34 @@ export interface components {
          * @example ANGLE (Intel, Mesa Intel(R) UHD Graphics, OpenGL 4.6)
          */
         Renderer: string | null;
+        /**
+         * @description Answers the `http` and `https` requests of the browser with the recorded responses of another session, for tests and for comparing agents.
+         *     The caller needs the worker key, as for reading the recording. Rules of `network` apply first.
+         *
+         *     The n-th request with a method and a URL gets the n-th recorded response for these, and later ones the last. If there are responses
+         *     for different posted texts, the text must be the same, too. Redirects and failed requests are replayed as they were recorded. Cookies
+         *     are not recorded: set them with `state`. Messages of WebSockets are not replayed, and neither are responses whose body is not in the archive.
+         *     `GET /browsers/{launchId}/network` counts by host what was not replayed, as denied by a rule of the level `replay`.
+         * @example {
+         *       "har": "019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05",
+         *       "mode": "strict"
+         *     }
+         */
+        Replay: {
+            /**
+             * Format: uuid
+             * @description The id of a session that was recorded with `har` in `browser.record`, and whose recording this worker returns.
+             * @example 019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05
+             */
+            har: string;
+            /**
+             * @description - `strict`: the browser reaches no network. A request without a recorded response fails with `net::ERR_BLOCKED_BY_CLIENT`.
+             *     - `fallback`: such a request is sent.
+             * @default strict
+             * @enum {string}
+             */
+            mode: "strict" | "fallback";
+        };
         /**
          * @description The requests from other sites that include the cookie.
          * @enum {string}

@@ -584,6 +584,24 @@ func (e RecordingState) Valid() bool {
 	}
 }
 
+// Defines values for ReplayMode.
+const (
+	ReplayModeFallback ReplayMode = "fallback"
+	ReplayModeStrict   ReplayMode = "strict"
+)
+
+// Valid indicates whether the value is a known member of the ReplayMode enum.
+func (e ReplayMode) Valid() bool {
+	switch e {
+	case ReplayModeFallback:
+		return true
+	case ReplayModeStrict:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SameSite.
 const (
 	SameSiteLax    SameSite = "Lax"
@@ -1329,6 +1347,18 @@ type BrowserSettings struct {
 	//
 	// Example: reduce
 	ReducedMotion *externalRef0.ReducedMotion `json:"reducedMotion,omitempty"`
+
+	// Replay Answers the `http` and `https` requests of the browser with the recorded responses of another session, for tests and for comparing agents.
+	// The caller needs the worker key, as for reading the recording. Rules of `network` apply first.
+	//
+	// The n-th request with a method and a URL gets the n-th recorded response for these, and later ones the last. If there are responses
+	// for different posted texts, the text must be the same, too. Redirects and failed requests are replayed as they were recorded. Cookies
+	// are not recorded: set them with `state`. Messages of WebSockets are not replayed, and neither are responses whose body is not in the archive.
+	// `GET /browsers/{launchId}/network` counts by host what was not replayed, as denied by a rule of the level `replay`.
+	//
+	//
+	// Example: {"har":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05","mode":"strict"}
+	Replay *Replay `json:"replay,omitempty"`
 
 	// Screen A width and a height in CSS pixels.
 	//
@@ -2838,6 +2868,30 @@ type RenderScreenshotRequest struct {
 
 // RenderedHtml The HTML of a document.
 type RenderedHtml = string
+
+// Replay Answers the `http` and `https` requests of the browser with the recorded responses of another session, for tests and for comparing agents.
+// The caller needs the worker key, as for reading the recording. Rules of `network` apply first.
+//
+// The n-th request with a method and a URL gets the n-th recorded response for these, and later ones the last. If there are responses
+// for different posted texts, the text must be the same, too. Redirects and failed requests are replayed as they were recorded. Cookies
+// are not recorded: set them with `state`. Messages of WebSockets are not replayed, and neither are responses whose body is not in the archive.
+// `GET /browsers/{launchId}/network` counts by host what was not replayed, as denied by a rule of the level `replay`.
+//
+// Example: {"har":"019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05","mode":"strict"}
+type Replay struct {
+	// Har The id of a session that was recorded with `har` in `browser.record`, and whose recording this worker returns.
+	//
+	// Example: 019a5f3e-a1b2-7c3d-8e4f-5a6b7c8d9e05
+	Har openapi_types.UUID `json:"har"`
+
+	// Mode - `strict`: the browser reaches no network. A request without a recorded response fails with `net::ERR_BLOCKED_BY_CLIENT`.
+	// - `fallback`: such a request is sent.
+	Mode *ReplayMode `json:"mode,omitempty"`
+}
+
+// ReplayMode - `strict`: the browser reaches no network. A request without a recorded response fails with `net::ERR_BLOCKED_BY_CLIENT`.
+// - `fallback`: such a request is sent.
+type ReplayMode string
 
 // SameSite The requests from other sites that include the cookie.
 type SameSite string

@@ -52,7 +52,7 @@ func TestSettings_EqualDocuments(t *testing.T) {
 			t.Errorf("%s (-type +document):\n%s", schema, diff)
 		}
 	}
-	for _, name := range properties(worker, "BrowserSettings", "name", "headless", "engine", "extensions", "state", "timeoutMs", "connectTimeoutSeconds",
+	for _, name := range properties(worker, "BrowserSettings", "name", "headless", "engine", "extensions", "state", "replay", "timeoutMs", "connectTimeoutSeconds",
 		"logs", "readOnly", "keepAlive", "keepFiles", "clientCertificates", "metadata") {
 		if !slices.Contains(names, name) {
 			t.Errorf("BrowserSettings has %s, the type has not", name)

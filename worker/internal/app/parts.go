@@ -211,7 +211,7 @@ func (w *worker) openLaunches() {
 		Data: w.profileData(), Egress: starter.Egress, Clock: clock.System{}, Logger: w.logger, Warm: w.warmPool,
 		Admission: w.host, Bundles: w.presets, Tokens: w.tickets, OutOfMemory: oomKills, Tracer: w.traces.Tracer(), Metrics: launch.NewMetrics(w.metrics),
 		Key: session.NewOrganizationKey(w.config.organizationKey()), DrainChanged: w.reports.RequestHeartbeat,
-		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), BlocksAds: w.config.BlockList != "", Launched: w.launched, CannotRecord: cannotRecord, RecordingURLs: w.recordingURLs,
+		LimitRules: w.config.Lifetimes.rules(), KeepsFiles: w.files.Keeps(), BlocksAds: w.config.BlockList != "", Launched: w.launched, CannotRecord: cannotRecord, RecordingURLs: w.recordingURLs, OpenReplay: w.openReplay,
 		Extensions: extensions{w.extensions, w.launcher.Isolation}, AutoEngine: w.config.AutoEngine, ActionLog: w.actionLog(),
 	})
 }

@@ -1,13 +1,21 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/browser-svc/svc/worker/internal/auth/access"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/media/har"
 	"github.com/browser-svc/svc/worker/internal/media/recording"
+	"github.com/browser-svc/svc/worker/internal/session"
+	"github.com/browser-svc/svc/worker/internal/session/launch"
 )
 
 // requestsStart is the longest time that a launch waits until its requests are recorded.
@@ -29,6 +37,27 @@ func collectRequests(ctx context.Context, b access.Browser, log *recording.Reque
 	return har.Collect(ctx, conn, har.Options{
 		Ready: ready, Secrets: b.Filled.Values, KeepBody: log.KeepBody, Page: log.Page, Missed: log.Missed, PageID: log.PageID,
 	}, log.Entry)
+}
+
+// openReplay implements launch.OpenReplay. Who may read recordings may replay them: a caller with the worker key, also where
+// it is sent as an organization key.
+func (w *worker) openReplay(ctx context.Context, caller session.OrganizationKey, recorded uuid.UUID) (*browser.Replay, error) {
+	workerKey := session.NewOrganizationKey(cmp.Or(w.config.WorkerKey, w.config.organizationKey()))
+	if !caller.IsZero() && !caller.Equal(workerKey) {
+		return nil, launch.ErrReplayForbidden
+	}
+	opened, err := w.recordings.OpenReplay(ctx, recorded)
+	switch {
+	case errors.Is(err, recording.ErrNone):
+		return nil, launch.ErrReplayUnknown
+	case errors.Is(err, recording.ErrMissing):
+		return nil, launch.ErrReplayEmpty
+	case err != nil:
+		return nil, err
+	}
+	return &browser.Replay{Take: func(r browser.ReplayRequest) func(context.Context) (*http.Response, error) {
+		return opened.Take(recording.Request(r)) //nolint:bodyclose // it reads nothing
+	}}, nil
 }
 
 // requestsOf returns what records the requests of a browser, and a function that waits until it does, so that a client

@@ -89,7 +89,7 @@ func (b *Browser) startProcess(ctx context.Context) error {
 	b.conn.OnCall(b.freezer.hold)
 	b.downloads = newDownloads(b)
 	b.guard = newGuard(b.conn, b.calls.Handovers(), b.l.log.With("launchId", b.LaunchID), b.killNow)
-	b.guard.count, b.guard.blockList = b.spec.CountDenied, b.l.opts.BlockList
+	b.guard.count, b.guard.blockList, b.guard.secrets = b.spec.CountDenied, b.l.opts.BlockList, b.filled.Values
 	b.emul = newEmulator(b.conn, b.l.log.With("launchId", b.LaunchID), b.killNow)
 	return nil
 }

@@ -69,7 +69,7 @@ func (b *Browser) configure(ctx context.Context, s *Spec) error {
 		return err
 	}
 	b.AnsweredAt = time.Now().UTC()
-	if err := b.guard.start(ctx, s.Rules); err != nil {
+	if err := b.guard.start(ctx, s); err != nil {
 		return fmt.Errorf("rules of the launch: %w", err)
 	}
 	if b.files != nil && b.downloads.denied() {

@@ -36,6 +36,10 @@ type guard struct {
 
 	handovers *handover.Handovers // asks persons
 	blockList *BlockList          // nil: there is none
+	secrets   func() []string     // values that the browser was filled with
+
+	replay    *Replay       // nil: there is none; set by start
+	replaying chan struct{} // has an element for each response that is read
 
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
@@ -48,25 +52,32 @@ type guard struct {
 }
 
 func newGuard(conn *cdp.Conn, handovers *handover.Handovers, log *slog.Logger, end func()) *guard {
-	return &guard{conn: conn, handovers: handovers, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices)}
+	return &guard{conn: conn, handovers: handovers, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices), replaying: make(chan struct{}, maxReplaying)}
 }
 
 // pausedRequest is Fetch.requestPaused.
 type pausedRequest struct {
-	RequestID    string `json:"requestId"`
-	NetworkID    string `json:"networkId"` // of a document: its loader
-	FrameID      string `json:"frameId"`
-	ResourceType string `json:"resourceType"`
-	Request      struct {
-		URL    string `json:"url"`
-		Method string `json:"method"`
+	RequestID           string `json:"requestId"`
+	RedirectedRequestID string `json:"redirectedRequestId"` // of the request that was redirected to this one
+	NetworkID           string `json:"networkId"`           // of a document: its loader
+	FrameID             string `json:"frameId"`
+	ResourceType        string `json:"resourceType"`
+	Request             struct {
+		URL             string                   `json:"url"`
+		Method          string                   `json:"method"`
+		Headers         map[string]string        `json:"headers"`
+		PostDataEntries []struct{ Bytes []byte } `json:"postDataEntries"`
 	} `json:"request"`
 }
 
-// start enforces rules until the connection ends. It is called once, before the first page.
-func (g *guard) start(ctx context.Context, rules *netrules.Policy) error {
-	g.rules.Store(rules)
-	patterns := guardPatterns(rules)
+// start enforces the rules of a spec, and replays, until the connection ends. It is called once, before the first page.
+func (g *guard) start(ctx context.Context, s *Spec) error {
+	g.rules.Store(s.Rules)
+	g.replay = s.Replay
+	patterns := guardPatterns(s.Rules)
+	if g.replay != nil {
+		patterns = []object{{"urlPattern": "*"}}
+	}
 	if len(patterns) == 0 {
 		return nil
 	}
@@ -146,8 +157,19 @@ func (g *guard) answer(event cdp.Event) {
 	}
 }
 
-// resolve continues or fails a paused request.
+// resolve answers a paused request with a recorded response, or continues or fails it.
 func (g *guard) resolve(r pausedRequest, v netrules.Verdict) {
+	if !v.Denied {
+		var done bool
+		if v, done = g.replays(r); done {
+			return
+		}
+	}
+	g.finish(r, v)
+}
+
+// finish continues or fails a paused request.
+func (g *guard) finish(r pausedRequest, v netrules.Verdict) {
 	method, params := "Fetch.continueRequest", object{"requestId": r.RequestID}
 	if v.Denied {
 		g.log.Debug("request denied by rule", "host", hostOf(r.Request.URL), "type", r.ResourceType, "level", v.Level, "rule", v.Rule)

@@ -37,7 +37,7 @@ func TestGuard_EndsBrowserAfterLostRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := make(chan error, 1)
-	go func() { started <- g.start(t.Context(), rules) }()
+	go func() { started <- g.start(t.Context(), &Spec{Rules: rules}) }()
 	if _, err := bufio.NewReaderSize(input, 16).ReadBytes(0); err != nil { // Fetch.enable
 		t.Fatal(err)
 	}

@@ -58,7 +58,11 @@ func (g *guard) awaitAnswer(r pausedRequest, v netrules.Verdict, q *handover.Que
 func (g *guard) isPaused(r pausedRequest) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), pausedTimeout)
 	defer cancel()
-	err := g.conn.Call(ctx, "", "Fetch.getResponseBody", object{"requestId": r.RequestID}, nil)
+	return !isGone(g.conn.Call(ctx, "", "Fetch.getResponseBody", object{"requestId": r.RequestID}, nil))
+}
+
+// isGone reports whether a call failed because its paused request does not exist any more.
+func isGone(err error) bool {
 	answer, refused := errors.AsType[*cdp.Error](err)
-	return !refused || !strings.Contains(answer.Message, "Invalid InterceptionId")
+	return refused && strings.Contains(answer.Message, "Invalid InterceptionId")
 }

@@ -84,7 +84,7 @@ func (b *Browser) start(ctx context.Context) error {
 		return err
 	}
 	go b.supervise()
-	if err := b.guard.start(ctx, b.spec.Rules); err != nil {
+	if err := b.guard.start(ctx, &b.spec); err != nil {
 		return fmt.Errorf("rules of the launch: %w", err)
 	}
 	captured := b.downloads.start(ctx)

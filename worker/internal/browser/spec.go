@@ -56,6 +56,7 @@ type Spec struct {
 	// it opens a start URL. An error ends the launch. Optional.
 	BeforeFirstPage func(ctx context.Context, conn *cdp.Conn) error
 	Rules           *netrules.Policy // that pages and clients cannot pass; those for connections are the proxy's. Nil: none
+	Replay          *Replay          // answers requests that Rules allow. Nil: the network does
 	Extensions      []Extension      // loaded before the first page
 	Timeout         time.Duration    // limit of the launch; DefaultTimeout when zero
 	Data            Data             // persistent data; nil for none
@@ -132,7 +133,7 @@ func (s *Spec) noTabs() bool { return s.StartURLs != nil && len(s.StartURLs) == 
 // defersFirstPage reports whether the browser starts with a blank tab, because its start
 // URLs must wait: for BeforeFirstPage, or until the extensions are loaded or the rules hold.
 func (s *Spec) defersFirstPage() bool {
-	return s.BeforeFirstPage != nil || len(s.Extensions) > 0 || s.Rules != nil
+	return s.BeforeFirstPage != nil || len(s.Extensions) > 0 || s.Rules != nil || s.Replay != nil
 }
 
 // inRange reports whether Chromium accepts a size; nil is the default.

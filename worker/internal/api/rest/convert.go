@@ -46,6 +46,9 @@ func LaunchRequest(body workerapi.LaunchProfileRequest) (request launch.Request,
 		}
 		options.State = nil // it can be large
 	}
+	if r := options.Replay; r != nil {
+		request.Replay = &launch.Replay{HAR: r.Har, Strict: valueOr(r.Mode, workerapi.ReplayModeStrict) == workerapi.ReplayModeStrict}
+	}
 	if request.Override, err = settings.Convert[launch.Settings](options); err != nil {
 		return launch.Request{}, err
 	}

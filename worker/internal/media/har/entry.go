@@ -26,6 +26,7 @@ func (c *collector) entry(x *exchange) Entry {
 		e.PageRef = x.page.ID
 	}
 	if r := x.response; r != nil {
+		e.FromServiceWorker = r.FromServiceWorker
 		e.Request.HTTPVersion = e.Response.HTTPVersion
 		if u, err := url.Parse(x.request.URL); err == nil {
 			e.ServerIPAddress = serverAddress(u.Hostname(), r.RemoteIPAddress)

@@ -65,6 +65,7 @@ type responseData struct {
 	RemoteIPAddress   string
 	ConnectionID      float64
 	FromDiskCache     bool
+	FromServiceWorker bool
 	EncodedDataLength float64
 	Protocol          string
 	Timing            *timing

@@ -44,6 +44,7 @@ type Entry struct {
 
 	ResourceType      string    `json:"_resourceType,omitempty"`
 	FromCache         string    `json:"_fromCache,omitempty"` // memory or disk
+	FromServiceWorker bool      `json:"_fetchedViaServiceWorker,omitempty"`
 	WebSocketMessages []Message `json:"_webSocketMessages,omitempty"`
 
 	TargetID  string        `json:"-"` // of the page, frame or worker

@@ -106,10 +106,17 @@ func (c *collector) requested(h *chain, session string, p networkEvent) {
 	c.place(h.current, p)
 }
 
-// recover begins the exchange of a document whose request was not seen: one that Target.createTarget has opened, before
-// its target could be followed.
+// requestUnseen is the comment of an exchange whose request was not seen.
+const requestUnseen = "The request was not seen: its headers are missing, and its method is assumed."
+
+// recover begins the exchange whose request was sent before its target could be followed: that of a document that
+// Target.createTarget has opened, or of the script of a service worker.
 func (c *collector) recover(h *chain, session string, p networkEvent) {
-	if h.current != nil || h.done || p.Response == nil || p.Type != "Document" || p.RequestID != p.LoaderID || !isRecorded(p.Response.URL) {
+	if h.current != nil || h.done || p.Response == nil || !isRecorded(p.Response.URL) {
+		return
+	}
+	s := c.sessions[session]
+	if isDocument := p.Type == "Document" && p.RequestID == p.LoaderID; !isDocument && (p.Type != "Script" || s == nil || s.kind != "service_worker") {
 		return
 	}
 	h.partial = true
@@ -121,7 +128,7 @@ func (c *collector) recover(h *chain, session string, p networkEvent) {
 	p.Request = requestData{URL: p.Response.URL, Method: http.MethodGet}
 	h.current = &exchange{
 		id: p.RequestID, session: session, frame: p.FrameID, kind: p.Type, started: began, wallTime: p.WallTime, request: p.Request,
-		comment: "The request was not seen: its headers are missing, and its method is assumed.",
+		comment: requestUnseen,
 	}
 	c.place(h.current, p)
 }

@@ -162,30 +162,18 @@ type harRest struct {
 
 func (a *Archive) writeEntries(w io.Writer) (harRest, error) {
 	rest, pages, separator := harRest{}, map[string]har.Page{}, ""
-	lines := bufio.NewReader(io.LimitReader(a.content, a.content.Size()))
-	for {
-		raw, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // what follows the last line feed is incomplete
-			rest.Pages = slices.SortedFunc(maps.Values(pages), func(a, b har.Page) int { return a.StartedDateTime.Compare(b.StartedDateTime) })
-			if rest.Pages == nil {
-				rest.Pages = []har.Page{}
-			}
-			return rest, nil
-		}
-		if err != nil {
-			return rest, fmt.Errorf("%w: read the requests: %w", ErrStore, err)
-		}
+	err := a.lines(func(raw []byte) error {
 		var line struct {
 			harLine
 			Entry json.RawMessage `json:"entry"`
 		}
 		if err := json.Unmarshal(raw, &line); err != nil {
-			return rest, fmt.Errorf("%w: a request is damaged: %w", ErrStore, err)
+			return fmt.Errorf("%w: a request is damaged: %w", ErrStore, err)
 		}
 		switch {
 		case line.Entry != nil:
 			if _, err := fmt.Fprintf(w, "%s%s", separator, line.Entry); err != nil {
-				return rest, err
+				return err
 			}
 			separator = ","
 		case line.Page != nil:
@@ -194,6 +182,29 @@ func (a *Archive) writeEntries(w io.Writer) (harRest, error) {
 			rest.Browser = line.Browser
 		case line.Missed != "" && rest.Comment == "":
 			rest.Comment = line.Missed
+		}
+		return nil
+	})
+	rest.Pages = slices.SortedFunc(maps.Values(pages), func(a, b har.Page) int { return a.StartedDateTime.Compare(b.StartedDateTime) })
+	if rest.Pages == nil {
+		rest.Pages = []har.Page{}
+	}
+	return rest, err
+}
+
+// lines calls use for each line of HARName, until an error.
+func (a *Archive) lines(use func(raw []byte) error) error {
+	lines := bufio.NewReader(io.LimitReader(a.content, a.content.Size()))
+	for {
+		raw, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF): // what follows the last line feed is incomplete
+			return nil
+		case err != nil:
+			return fmt.Errorf("%w: read the requests: %w", ErrStore, err)
+		}
+		if err := use(raw); err != nil {
+			return err
 		}
 	}
 }

@@ -61,6 +61,7 @@ type Request struct {
 	Engine      builds.Engine       // "" if the worker chooses it
 	Extensions  []string            // ids
 	State       *storagestate.State // set before the first page; nil for none
+	Replay      *Replay             // nil: the network answers requests
 	CollectLogs bool                // from the start
 	Direct      bool                // ignore the proxy of the profile
 	Timeout     time.Duration       // of the browser's start; 0 is browser.DefaultTimeout

@@ -29,6 +29,7 @@ func (s *Service) rules(r Request, profile Profile, startURLs []string) (*netrul
 		netrules.Level{Name: "organization", Rules: profile.OrganizationNetwork},
 		netrules.Level{Name: level, Rules: profile.Settings.Network},
 		netrules.Level{Name: "launch", Rules: r.Override.Network},
+		netrules.Level{Name: "replay", Rules: r.replayRules()},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("network rules: %w", err)

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/browser-svc/svc/shared/clock"
+	"github.com/browser-svc/svc/worker/internal/browser"
 	"github.com/browser-svc/svc/worker/internal/data/audit"
 	"github.com/browser-svc/svc/worker/internal/session"
 	"github.com/browser-svc/svc/worker/internal/session/launch/admission"
@@ -52,7 +53,8 @@ type Options struct {
 	Waited func(ctx context.Context, wait time.Duration, granted bool)
 	// Launched is called for each browser that has started, with its request and what to record. It returns the
 	// reason in the API why the recording could not start; "" if it has. nil: no call.
-	Launched func(launchID uuid.UUID, request Request, record Record) (failure string)
+	Launched   func(launchID uuid.UUID, request Request, record Record) (failure string)
+	OpenReplay OpenReplay // nil: there are no recordings
 	// ActionLog creates the activity log of a session. A launch whose log cannot be created is refused. nil: no logs.
 	ActionLog func(opened session.Session) (*audit.Log, error)
 	// DrainChanged is called after Drain, Resume and Retire. It must not block. nil: no call.
@@ -122,6 +124,7 @@ type attempt struct {
 	id       uuid.UUID // of the session
 	received time.Time
 	host     func() hostSnapshot // reads the state of this machine, once
+	replay   *browser.Replay     // nil: there is none
 	place    *admission.Place    // nil: not admitted
 	full     bool                // this machine refuses the launch
 	timeline *timeline
@@ -158,6 +161,9 @@ func (s *Service) Launch(ctx context.Context, request Request) (session.Session,
 func (s *Service) launch(ctx context.Context, a *attempt) (session.Session, error) {
 	build, err := s.checkRequest(a.Request, a.host)
 	if err != nil {
+		return session.Session{}, err
+	}
+	if a.replay, err = s.openReplay(ctx, a.Request); err != nil {
 		return session.Session{}, err
 	}
 	if err := s.admit(ctx, a); err != nil {

@@ -28,6 +28,7 @@ func (s *Service) start(ctx context.Context, a *attempt, grant Grant) (*running,
 	if err != nil {
 		return nil, err
 	}
+	spec.Replay = a.replay
 	if err := settings.setTrust(ctx, request, &spec); err != nil {
 		return nil, err
 	}
