@@ -16,19 +16,37 @@ func (c *collector) skipsBody(x *exchange) bool {
 	if x.request.Method == http.MethodHead || x.response.Status == http.StatusNoContent || x.response.Status == http.StatusNotModified {
 		return true
 	}
-	switch x.reserved = 2 * max(x.received, unknownBody); {
+	switch size := 2 * max(x.received, unknownBody); {
 	case x.received > MaxBody:
 		x.noBody = fmt.Sprintf("The body is longer than %d bytes.", MaxBody)
 	case c.full.Load():
 		x.noBody = bodiesFull
-	case c.pending.Add(x.reserved) > maxPending:
-		c.release(x)
+	case c.pending.Load()+size > maxPending:
 		x.noBody = bodyBusy
 	default:
+		x.reserved += size
+		c.pending.Add(size)
 		return false
 	}
-	x.reserved = 0
 	return true
+}
+
+// reserveRequest reserves memory for a request, or leaves out its body.
+func (c *collector) reserveRequest(x *exchange) {
+	r := &x.request
+	size := int64(len(r.URL))
+	for _, part := range r.PostDataEntries {
+		size += int64(len(part.Bytes))
+	}
+	if len(r.PostDataEntries) > 0 {
+		r.PostData = "" // the same
+	}
+	if size += int64(len(r.PostData)); c.pending.Load()+size > maxPending {
+		r.PostData, r.PostDataEntries, size = "", nil, int64(len(r.URL))
+		x.comment = "The worker was too busy to record the body of the request."
+	}
+	x.reserved = size
+	c.pending.Add(size)
 }
 
 // Why there is no body.

@@ -119,7 +119,7 @@ type collector struct {
 	redactor *Redactor // of the writer
 
 	enabling atomic.Int64 // targets
-	pending  atomic.Int64 // bytes of bodies
+	pending  atomic.Int64 // bytes of requests and of bodies; only the goroutine of events adds some
 	sockets  atomic.Int64 // bytes of messages of WebSockets; only the goroutine of events adds some
 	full     atomic.Bool  // KeepBody has refused a body
 	lost     atomic.Bool  // an item did not fit into out

@@ -192,6 +192,30 @@ func TestCollect_EndsInTime(t *testing.T) {
 	})
 }
 
+// TestCollect_LimitsRequests has many requests with long bodies that get no response.
+func TestCollect_LimitsRequests(t *testing.T) {
+	c, _, _, entries := newCollector(t, 1)
+	const count = maxPending/MaxPost + 10
+	for i := range count {
+		p := networkEvent{RequestID: fmt.Sprint(i), Request: requestData{URL: "http://site/", Method: "POST", HasPostData: true, PostData: strings.Repeat("a", MaxPost)}}
+		p.Request.PostDataEntries = []struct{ Bytes []byte }{{[]byte(p.Request.PostData)}}
+		c.network("s", "Network.requestWillBeSent", p)
+	}
+	if reserved := c.pending.Load(); reserved < maxPending-MaxPost || reserved > maxPending+count*100 {
+		t.Errorf("%d bytes are reserved", reserved)
+	}
+	c.endAll("")
+	missing := 0
+	for _, e := range entries() {
+		if e.Request.PostData.Text == "" {
+			missing++
+		}
+	}
+	if missing < 10 || missing > 12 || c.pending.Load() != 0 {
+		t.Errorf("%d bodies are missing, and %d bytes are reserved", missing, c.pending.Load())
+	}
+}
+
 // TestCollect_LimitsMessagesOfSockets has many WebSockets with long messages, and a body.
 func TestCollect_LimitsMessagesOfSockets(t *testing.T) {
 	c, _, _, entries := newCollector(t, 1)

@@ -13,11 +13,11 @@ import (
 // Clean returns the URL and the posted body of a request as an archive has them. secrets are the values that the
 // browser was filled with.
 func Clean(address, mimeType string, body []byte, secrets []string) (cleanAddress, posted string) {
-	r := newRedactor(secrets)
+	r := NewRedactor(secrets)
 	if utf8.Valid(body) && len(body) <= MaxPost {
 		posted, _ = r.posted(string(body), mimeType)
 	}
-	return cleanURL(address, r), posted
+	return CleanURL(address, r), posted
 }
 
 // HasAnswer reports whether the entry says how its request ended. Otherwise the recording ended before.

@@ -103,6 +103,7 @@ func (c *collector) requested(h *chain, session string, p networkEvent) {
 	h.current = &exchange{
 		id: p.RequestID, session: session, frame: p.FrameID, kind: p.Type, started: p.Timestamp, wallTime: p.WallTime, request: p.Request,
 	}
+	c.reserveRequest(h.current)
 	c.place(h.current, p)
 }
 
