@@ -2122,7 +2122,7 @@ export interface paths {
         /**
          * Get the trace of a recorded session
          * @description Returns the trace of a session that was recorded with `trace`, after the end of the recording: a zip archive in
-         *     the trace format of Playwright (version 8), for `npx playwright show-trace` of version 1.57 or later; from 1.63 on, that shows no DOM. It has an action for each
+         *     the trace format of Playwright (version 8), for `npx playwright show-trace` of version 1.57 or later. It has an action for each
          *     command of CDP, WebDriver and MCP clients that a person would recognize, with its parameters, its duration, its error and the
          *     client; a picture and the DOM of the page before and after the actions that can change it; console messages, exceptions
          *     and requests. Snapshots that come too late are dropped, and commands that come too fast are lost; the log of the action, or an action
@@ -2188,8 +2188,8 @@ export interface paths {
         };
         /**
          * Get a file of the trace viewer
-         * @description Returns a file of the viewer of the newest installed `playwright-core` (`svc-worker playwright install`) of version 1.57 to
-         *     1.62. The files are the same for all sessions, public and without data. Their `Content-Security-Policy` permits the viewer of a
+         * @description Returns a file of the viewer of the newest installed `playwright-core` (`svc-worker playwright install`) of version 1.57 or
+         *     later. The files are the same for all sessions, public and without data. Their `Content-Security-Policy` permits the viewer of a
          *     session only its own files and the trace of that session. In the snapshots that it shows, no script of a recorded page runs.
          */
         get: operations["getTraceViewerFile"];
@@ -11320,7 +11320,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             404: components["responses"]["NotFound"];
-            /** @description This worker has no `playwright-core` of version 1.57 to 1.62. */
+            /** @description This worker has no `playwright-core` of version 1.57 or later. */
             501: {
                 headers: {
                     "X-Request-Id": components["headers"]["XRequestId"];
@@ -11332,7 +11332,7 @@ export interface operations {
                      * @example {
                      *       "error": {
                      *         "code": "RESOURCE_NOT_FOUND",
-                     *         "message": "The trace viewer needs playwright-core 1.57 to 1.62 on this worker. Run svc-worker playwright install 1.62 there."
+                     *         "message": "The trace viewer needs playwright-core 1.57 or later on this worker. Run svc-worker playwright install 1.65 there."
                      *       },
                      *       "success": false
                      *     }

@@ -63,7 +63,7 @@ func (f playwrightFinder) traceViewer() (dir string, err error) {
 	}
 	i := slices.IndexFunc(all, func(i playwright.Installed) bool { return i.ReadsTraces() })
 	if i < 0 {
-		return "", fault.New(fault.NotImplemented, "The trace viewer needs playwright-core 1.57 to 1.62 on this worker. Run "+playwright.InstallCommand+"1.62 there.")
+		return "", fault.New(fault.NotImplemented, "The trace viewer needs playwright-core 1.57 or later on this worker. Run "+playwright.InstallCommand+"1.65 there.")
 	}
 	return filepath.Join(all[i].Dir, "lib", "vite", "traceViewer"), nil
 }

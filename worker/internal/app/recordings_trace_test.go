@@ -138,7 +138,26 @@ func (r *testWorker) traceOf(t *testing.T, s workerapi.BrowserSession) (archive 
 		}
 		files[f.Name] = string(raw)
 	}
+	assertSnapshotsFollow(t, files["trace.trace"])
 	return archive, files
+}
+
+// assertSnapshotsFollow checks that the snapshot of each action is after it: the viewer of Playwright 1.63 and later finds no others.
+func assertSnapshotsFollow(t *testing.T, events string) {
+	t.Helper()
+	earlier := map[string]bool{}
+	for line := range strings.Lines(events) {
+		event := decode[struct {
+			AfterSnapshot string
+			Snapshot      struct{ SnapshotName string }
+		}](t, []byte(line))
+		if earlier[event.AfterSnapshot] {
+			t.Errorf("the snapshot is before its action: %.300s", line)
+		}
+		if name := event.Snapshot.SnapshotName; name != "" {
+			earlier[name] = true
+		}
+	}
 }
 
 // view opens a trace in the viewer, with another browser of the worker, and selects an action.

@@ -34,9 +34,8 @@ func (v Version) compare(other Version) int {
 	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor), cmp.Compare(v.Patch, other.Patch))
 }
 
-// ReadsTraces reports whether the trace viewer of this version has the format in which the worker writes traces. Later versions
-// convert it, and lose the snapshots of pages.
-func (v Version) ReadsTraces() bool { return v.Major == 1 && v.Minor >= 57 && v.Minor <= 62 }
+// ReadsTraces reports whether the trace viewer of this version reads the format in which the worker writes traces.
+func (v Version) ReadsTraces() bool { return v.Major > 1 || v.Minor >= 57 }
 
 // criterion is a version of a user: 1.65 stands for every patch of it, 1.65.1 for itself.
 type criterion struct {

@@ -71,7 +71,7 @@ func TestReplay_FindsResponses(t *testing.T) {
 	r := openReplay(t,
 		recordedEntry("GET", site+"/n", "", "two"), unfinished, cached, recordedEntry("GET", site+"/n", "", "one"), ofWorker, stored, repeated,
 		recordedEntry("POST", site+"/form", "user=bob&password=***", "bob"), recordedEntry("POST", site+"/form", "user=ann&password=***", "ann"),
-		recordedEntry("POST", site+"/one", "a", "the only one"), recordedEntry("GET", site+"/q?token=x&secret=***", "", "query"), recordedEntry("GET", site+"/filled?v=***", "", "filled"),
+		recordedEntry("POST", site+"/one", "a", "the only one"), recordedEntry("GET", site+"/q?token=***&secret=***", "", "query"), recordedEntry("GET", site+"/filled?v=***", "", "filled"),
 	)
 	for i, c := range []struct {
 		request recording.Request

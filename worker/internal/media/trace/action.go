@@ -29,6 +29,8 @@ type action struct {
 	capturedAt time.Time
 	before     string
 	after      string
+	frames     []object // lines of its latest snapshot
+	isWritten  bool
 }
 
 // note is a line in the log of an action.
@@ -44,7 +46,8 @@ func (a *action) finished() bool {
 	return !a.open && a.unanswered == 0 && !a.checking && !a.capturing && !a.postponed
 }
 
-// write writes a finished action.
+// write writes a finished action, then its snapshot: the viewer of Playwright 1.63 and later knows a snapshot only by an action
+// before it.
 func (a *action) write(w *Writer) {
 	if a.kind == key {
 		a.describeKeys()
@@ -79,6 +82,15 @@ func (a *action) write(w *Writer) {
 		w.line(object{"type": "log", "callId": a.id, "time": w.offset(n.time), "message": n.text})
 	}
 	w.line(ended)
+	a.isWritten = true
+	a.writeFrames(w)
+}
+
+func (a *action) writeFrames(w *Writer) {
+	for _, line := range a.frames {
+		w.line(line)
+	}
+	a.frames = nil
 }
 
 func (a *action) pageID() string { return pageID(a.page) }

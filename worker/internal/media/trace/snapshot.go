@@ -106,8 +106,9 @@ func (t *tracer) captured(ctx context.Context, r captureRequest, s snapshot, err
 	}
 }
 
-// writeSnapshot writes the frames and the picture of a page.
+// writeSnapshot writes the picture of a page, and its frames after the action.
 func (t *tracer) writeSnapshot(p *page, a *action, s snapshot) {
+	a.writeFrames(t.w) // those of an earlier snapshot, which later actions may name
 	for i, f := range s.frames {
 		line := object{
 			"callId": a.id, "snapshotName": a.after, "pageId": pageID(p.target), "frameId": f.id, "frameUrl": f.URL, "html": f.html, "viewport": object{"width": f.Viewport.Width, "height": f.Viewport.Height},
@@ -116,7 +117,10 @@ func (t *tracer) writeSnapshot(p *page, a *action, s snapshot) {
 		if f.Doctype != "" {
 			line["doctype"] = f.Doctype
 		}
-		t.w.line(object{"type": "frame-snapshot", "snapshot": line})
+		a.frames = append(a.frames, object{"type": "frame-snapshot", "snapshot": line})
+	}
+	if a.isWritten {
+		a.writeFrames(t.w)
 	}
 	if s.picture == nil {
 		return

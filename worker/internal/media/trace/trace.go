@@ -8,7 +8,7 @@
 //
 //   - context-options: first, with the version, and the time that all others count from;
 //   - before, log and after: the parts of an action, with the names of its snapshots;
-//   - frame-snapshot: the DOM of a frame, as ["NAME", {attributes}, ...children];
+//   - frame-snapshot: the DOM of a frame, after the parts of its action, as ["NAME", {attributes}, ...children];
 //   - screencast-frame: a picture of a page, a JPEG among the resources;
 //   - console and event: messages of pages; pages that open and close.
 //
