@@ -34,6 +34,7 @@ type exampleRunner struct {
 	bases    map[string]string
 	findings []string // of the current exchange
 	launch   *launched
+	recorded string // the session of recordingSetup
 }
 
 func newExampleRunner(h *testEnvironment) *exampleRunner {

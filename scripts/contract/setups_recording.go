@@ -15,10 +15,25 @@ import (
 const recordingTimeout = 30 * time.Second
 
 // recordingSetup is a setup with an ended session that was recorded.
-func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error) {
+func (p *exampleRunner) recordingSetup(ctx context.Context) (s exampleSetup, err error) {
+	if p.recorded == "" {
+		p.recorded, err = p.recordSession(ctx)
+	}
+	return exampleSetup{path: map[string]string{"sessionId": p.recorded, "file": "index.html"}}, err
+}
+
+// scriptSetup is a recordingSetup for a script.
+func (p *exampleRunner) scriptSetup(ctx context.Context) (exampleSetup, error) {
+	s, err := p.recordingSetup(ctx)
+	s.query = map[string]string{"language": string(workerapi.PlaywrightTs)}
+	return s, err
+}
+
+// recordSession returns the id of a new session, after its recording.
+func (p *exampleRunner) recordSession(ctx context.Context) (string, error) {
 	worker, err := p.worker(p.seed.WorkerKey)
 	if err != nil {
-		return exampleSetup{}, err
+		return "", err
 	}
 	response, err := requireSuccess(worker.LaunchProfileWithResponse(ctx, workerapi.LaunchProfileRequest{
 		ProfileId: &p.seed.ProfileID, Browser: &workerapi.BrowserSettings{
@@ -26,25 +41,25 @@ func (p *exampleRunner) recordingSetup(ctx context.Context) (exampleSetup, error
 		},
 	}))
 	if err != nil {
-		return exampleSetup{}, err
+		return "", err
 	}
 	id := response.JSON201.Data.Id
 	for end := time.Now().Add(recordingTimeout); time.Now().Before(end); time.Sleep(time.Second) { // for a picture
 		now, err := requireSuccess(worker.GetBrowserSessionWithResponse(ctx, id))
 		if err != nil {
-			return exampleSetup{}, err
+			return "", err
 		}
 		if recording := now.JSON200.Data.Recording; recording != nil && recording.State != workerapi.RecordingStateRecording {
-			return exampleSetup{path: map[string]string{"sessionId": id.String()}}, nil
+			return id.String(), nil
 		}
 		if time.Until(end) > recordingTimeout-2*time.Second {
 			continue
 		}
 		if _, err := requireSuccess(worker.KillBrowserSessionWithResponse(ctx, id)); err != nil {
-			return exampleSetup{}, err
+			return "", err
 		}
 	}
-	return exampleSetup{}, errors.New("the recording does not end")
+	return "", errors.New("the recording does not end")
 }
 
 // unrecordedSetup is a setup with another browser, which ends after the example: a session has one recording.

@@ -143,7 +143,7 @@ func (p *exampleRunner) workerSetups() map[string]func(context.Context) (example
 		"downloadRecordingFrames": p.recordingSetup,
 		"getRecordingHar":         p.recordingSetup,
 		"downloadRecordingTrace":  p.recordingSetup,
-		"getRecordingScript":      p.recordingSetup,
+		"getRecordingScript":      p.scriptSetup,
 		"openRecordingPlayer":     p.recordingSetup,
 		"openTraceViewer":         p.recordingSetup,
 		"getTraceViewerFile":      p.recordingSetup,
@@ -184,10 +184,14 @@ func (p *exampleRunner) mcpSetup(ctx context.Context) (exampleSetup, error) {
 // launchSetup ends the browser after the example.
 func (p *exampleRunner) launchSetup(ctx context.Context) (exampleSetup, error) {
 	extension, err := p.newExtension(ctx)
+	if err != nil {
+		return exampleSetup{}, err
+	}
+	recorded, err := p.recordingSetup(ctx)
 	return exampleSetup{
 		body: map[string]any{
-			"browser.extensions": []string{extension},
-			"profileId":          p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
+			"browser.extensions": []string{extension}, "browser.replay.har": recorded.path["sessionId"],
+			"profileId": p.seed.ProfileID, "spec.browserVersion": p.seed.BrowserVersion, "browser.startUrls": []string{"about:blank"},
 		},
 		after: p.endOthers,
 	}, err

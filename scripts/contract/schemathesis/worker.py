@@ -123,9 +123,10 @@ class WorkerFixture(Fixture):
             "downloadRecordingFrames": self._prepare_recording,
             "getRecordingHar": self._prepare_recording,
             "downloadRecordingTrace": self._prepare_recording,
+            "getRecordingScript": self._prepare_recording,
             "openRecordingPlayer": self._prepare_recording,
             "openTraceViewer": self._prepare_recording,
-            "getTraceViewerFile": self._prepare_recording,
+            "getTraceViewerFile": self._prepare_viewer_file,
             "createRecordingTicket": self._prepare_recording,
             "startRecording": self._prepare_recording_start,
             "endRecording": self._prepare_recording_stop,
@@ -291,6 +292,9 @@ class WorkerFixture(Fixture):
         if isinstance(settings, dict) and isinstance(settings.get("state"), dict):
             state = {"cookies": [{"name": "a", "value": "b", "domain": "example.com", "path": "/"}], "origins": []}
             request.set_body_fields(browser={**settings, "state": state})
+        settings = request.case.body.get("browser")
+        if isinstance(settings, dict) and isinstance(settings.get("replay"), dict) and request.random_bool(0.8):
+            request.set_body_fields(browser={**settings, "replay": {**settings["replay"], "har": self._recorded_session}})
         spec = body.get("spec")
         if isinstance(spec, dict) and isinstance(spec.get("browserVersion"), int) and request.random_bool(0.3):
             request.set_body_fields(spec={**spec, "browserVersion": self._seed["browserVersion"]})
@@ -548,6 +552,10 @@ class WorkerFixture(Fixture):
         has_cookie = "recordingCookie" in request.identity.schemes  # it is valid for this recording only
         if not request.in_scenario and (has_cookie or request.random_bool(0.9)):
             request.set_path_parameters(sessionId=self._recorded_session)
+
+    def _prepare_viewer_file(self, request: GeneratedRequest) -> None:
+        if request.random_bool(0.5):
+            request.set_path_parameters(file="index.html")
 
     def _create_webdriver_session(self) -> str:
         """Creates a WebDriver session and returns its id."""
