@@ -165,9 +165,8 @@ func (e dashboardTest) testKeyRotation(t *testing.T) {
 }
 
 func (e dashboardTest) testSecrets(t *testing.T) {
-	a := e.cloud.signUp(t)
-	a.profile(t, cloudapi.CreateProfileRequest{Name: "Shop", BrowserVersion: e.worker.newestVersion(t)})
-	wait := e.begin(t, e.base, "secrets", map[string]any{"user": a.credentials(), "password": "correct horse battery staple"})
+	e.quiet.profile(t, cloudapi.CreateProfileRequest{Name: "Shop", BrowserVersion: e.worker.newestVersion(t)})
+	wait := e.begin(t, e.base, "secrets", map[string]any{"user": e.quiet.credentials(), "password": "correct horse battery staple"})
 	var found []string
 	decode(t, wait.result(t), &found)
 	reportFindings(t, found)

@@ -24,7 +24,8 @@ import (
 // directly.
 type dashboardTest struct {
 	testEnv
-	base    string // URL of the dashboard
+	base    string   // URL of the dashboard
+	quiet   *account // of an organization without sessions; the cloud allows ten sign-ups
 	request workerapi.LaunchProfileRequest
 	session workerapi.BrowserSession // a running session, for the pages to show
 }
@@ -39,7 +40,7 @@ func newDashboardTest(t *testing.T) dashboardTest {
 		t.Fatal(err)
 	}
 	target.Store(address)
-	e := dashboardTest{testEnv: testEnv{account: c.signUp(t), cloud: c}, base: base}
+	e := dashboardTest{testEnv: testEnv{account: c.signUp(t), cloud: c}, base: base, quiet: c.signUp(t)}
 	plan, err := e.dashboard.StartCheckoutWithResponse(t.Context(), cloudapi.CheckoutRequest{Plan: "team"}) // for members and profiles
 	requireAnswer(t, err, plan, http.StatusOK)
 	e.worker = startWorker(t, c, e.key)

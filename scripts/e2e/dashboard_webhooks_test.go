@@ -17,7 +17,6 @@ import (
 // testWebhooks manages an endpoint, which receives test events that are signed with the
 // secret that the page has shown.
 func (e dashboardTest) testWebhooks(t *testing.T) {
-	a := e.cloud.signUp(t)
 	var mu sync.Mutex
 	var received []func(*standardwebhooks.Webhook) error
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +35,7 @@ func (e dashboardTest) testWebhooks(t *testing.T) {
 		Secret string
 	}
 	decode(t, e.run(t, "webhooks", map[string]any{
-		"user": a.credentials(), "hook": hook.URL, "unreachable": strings.Replace(hook.URL, "127.0.0.1", "127.0.0.2", 1),
+		"user": e.quiet.credentials(), "hook": hook.URL, "unreachable": strings.Replace(hook.URL, "127.0.0.1", "127.0.0.2", 1),
 	}), &result)
 	reportFindings(t, result.Found)
 	verifier, err := standardwebhooks.NewWebhook(result.Secret)
