@@ -1462,6 +1462,8 @@ CREATE INDEX contact_messages_network ON public.contact_messages USING btree (ne
 
 CREATE INDEX deleted_organizations_next_check_at_idx ON public.deleted_organizations USING btree (next_check_at);
 
+CREATE INDEX events_created_at_idx ON public.events USING btree (created_at);
+
 CREATE INDEX events_organization_position_idx ON public.events USING btree (organization_id, "position");
 
 CREATE UNIQUE INDEX events_position_idx ON public.events USING btree ("position");

@@ -20,6 +20,10 @@ CREATE INDEX CONCURRENTLY webhook_deliveries_order_idx ON webhook_deliveries (en
     WHERE state NOT IN ('delivered', 'failed');
 DROP INDEX CONCURRENTLY IF EXISTS webhook_deliveries_subject_idx;
 
+-- For the retention: the ids of events that workers report are not in the order of their creation.
+DROP INDEX CONCURRENTLY IF EXISTS events_created_at_idx;
+CREATE INDEX CONCURRENTLY events_created_at_idx ON events (created_at);
+
 -- The scope webhooks:read shows events, but no link to pay an invoice.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION record_invoice_event() RETURNS trigger LANGUAGE plpgsql AS $$

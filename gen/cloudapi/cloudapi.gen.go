@@ -5708,7 +5708,7 @@ type WebhookEventData map[string]interface{}
 // | `launch.refused` | `reason`, `count`, `sessionId`, `profileId`, `machineId`, `keyId`, `current`, `limit`, `at`. Refusals within a second can be one event with a `count`; then it has the ids of the last one, or null |
 // | `key.revoked` | `keyId`, `name`, `prefix`, `lastFour`, `revokedAt` |
 // | `machine.lost`, `machine.recovered` | `machineId`, `name`, `hostName`, `draining`, `lastHeartbeatAt`. A machine is lost when it is offline, also after it was stopped |
-// | `session.expiring` | `sessionId`, `profileId`, `profileName`, `machineId`, `launchId`, `name`, `metadata`, `at`, and `reason`, `until`: the session ends then by itself, as its worker says in `expiresReason` and `expiresAt`. Sent a minute before, or up to ten seconds later for an idle timeout; once for each such time, and not if the limit is a minute or less |
+// | `session.expiring` | `sessionId`, `profileId`, `profileName`, `machineId`, `launchId`, `name`, `metadata`, `at`, and `reason`, `until`: the session ends then by itself, as its worker says in `expiresReason` and `expiresAt`. Sent a minute before, or up to ten seconds later for an idle timeout; once for each such time, and not if the limit is a minute or less, or the idle timeout below two minutes |
 // | `handover.requested` | The same fields; `reason` is what a person is to do, and `until` when the handover times out |
 // | `handover.done` | The same without `reason` and `until`, and `outcome`: `done`, `timeout`, `canceled` or `ended`, `seconds` |
 // | `recording.ready` | The same without `reason` and `until`, and `parts`, `state`: `complete` or `incomplete`. The worker serves it (`GET /sessions/{sessionId}/recording`) |

@@ -258,7 +258,11 @@ func (a *app) recordCommand() *cobra.Command {
 		if s.Info.Recording == nil || !s.Info.Recording.Trace {
 			return "", &codeError{exitNotFound, errors.New("the session has no trace: launch with --record trace")}
 		}
-		return s.Trace(ctx)
+		address, err := s.Trace(ctx)
+		if err == nil && address == "" {
+			err = &codeError{exitNotFound, errors.New("the worker is of an earlier version and has no trace viewer: update it")}
+		}
+		return address, err
 	})
 	return group("record", "Play and save recordings", play, trace, a.recordHARCommand(), a.recordScriptCommand())
 }

@@ -82,10 +82,21 @@ func (r pausedRequest) recorded(secrets []string) ReplayRequest {
 
 // fulfill answers a paused request with a recorded response.
 func (g *guard) fulfill(r pausedRequest, read func(context.Context) (*http.Response, error)) {
-	g.replaying <- struct{}{}
-	defer func() { <-g.replaying }()
+	select {
+	case g.replaying <- struct{}{}:
+		defer func() { <-g.replaying }()
+	case <-g.conn.Done():
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), replayTimeout)
 	defer cancel()
+	go func() {
+		select {
+		case <-g.conn.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	method, params, err := fulfillment(ctx, read)
 	if err == nil {
 		params["requestId"] = r.RequestID

@@ -23,6 +23,12 @@ func (c *Client) ReportStart(ctx context.Context, started report.Start) error {
 		started.Events = nil
 		err = c.reportStart(ctx, credential, started)
 	}
+	if r := started.Recording; fault.Is(err, fault.Validation) && r != nil && r.Viewer != "" { // the same
+		known := *r
+		known.Viewer = ""
+		started.Recording = &known
+		err = c.reportStart(ctx, credential, started)
+	}
 	if fault.Is(err, fault.Validation) && (started.Name != "" || len(started.Metadata) > 0) { // a cloud of an earlier version refuses them
 		started.Name, started.Metadata = "", nil
 		err = c.reportStart(ctx, credential, started)
@@ -51,7 +57,10 @@ func (c *Client) reportStart(ctx context.Context, credential credential, started
 			recording.Har = &r.HAR
 		}
 		if r.Trace { // the same
-			recording.Trace, recording.ViewerUrl = &r.Trace, &r.Viewer
+			recording.Trace = &r.Trace
+		}
+		if r.Viewer != "" { // the same
+			recording.ViewerUrl = &r.Viewer
 		}
 	}
 	events, err := eventsToAPI(started.Events)

@@ -97,6 +97,22 @@ func TestReports_EarlierCloudGetsWhatItKnows(t *testing.T) {
 	if sent := fake.Calls(cloudtest.Start)[1].Start; sent.Events != nil || sent.Name == nil {
 		t.Errorf("sent %+v", sent)
 	}
+	traced := started(profile) // as in the journal of an earlier worker
+	traced.Recording = &session.Recording{Trace: true, URL: "http://worker/player"}
+	if err := client.ReportStart(t.Context(), traced); err != nil {
+		t.Fatal(err)
+	}
+	fake.Script(cloudtest.Start, refusal)
+	traced = started(profile)
+	traced.Recording = &session.Recording{Trace: true, URL: "http://worker/player", Viewer: "http://worker/viewer"}
+	if err := client.ReportStart(t.Context(), traced); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range fake.Calls(cloudtest.Start)[2:] {
+		if sent := call.Start.Recording; sent == nil || sent.ViewerUrl != nil || !*sent.Trace {
+			t.Errorf("sent %+v", sent)
+		}
+	}
 	fake.Script(cloudtest.End, refusal)
 	end := report.End{SessionID: start.SessionID, ProfileID: profile, Status: "killed", Reason: "never_connected", At: eventTime}
 	if err := client.ReportEnd(t.Context(), end); err != nil {

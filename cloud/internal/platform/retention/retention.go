@@ -79,7 +79,7 @@ var (
 	slots   = rule{table: "license_slots", endColumn: "released_at", indexColumn: "id"}
 	events  = rule{table: "license_events", endColumn: "at", indexColumn: "id"}
 	tokens  = rule{table: "access_tokens", endColumn: "expires_at", indexColumn: "expires_at"}
-	outbox  = rule{table: "events", endColumn: "created_at", indexColumn: "id"}
+	outbox  = rule{table: "events", endColumn: "created_at", indexColumn: "created_at"} // ids of reported events have another order
 	sends   = rule{table: "webhook_deliveries", endColumn: "created_at", indexColumn: "id"}
 	answers = rule{table: "idempotency_keys", endColumn: "expires_at", indexColumn: "expires_at"}
 

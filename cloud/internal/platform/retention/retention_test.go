@@ -115,7 +115,7 @@ func (h *fixture) machine(age time.Duration) {
 }
 
 func (h *fixture) outboxEvent(age time.Duration) {
-	h.exec(`INSERT INTO events (id, organization_id, type, data, created_at) VALUES ($1, $2, 'key.revoked', '{}', $3)`, idOfAge(age), h.org, time.Now().Add(-age))
+	h.exec(`INSERT INTO events (id, organization_id, type, data, created_at) VALUES ($1, $2, 'key.revoked', '{}', $3)`, uuid.New(), h.org, time.Now().Add(-age)) // as reported events, not in the order of creation
 }
 
 func (h *fixture) delivery(age time.Duration) {

@@ -53,10 +53,10 @@ export class SessionRecording {
     return this.#http.reach((await this.#ticket(options)).url);
   }
 
-  /** Returns the address of the trace viewer, for `record: ["trace"]`. It opens once, within 15 minutes. */
+  /** Returns the address of the trace viewer, for `record: ["trace"]`: at the `PUBLIC_URL` of the worker, where alone it works. It opens once, within 15 minutes. */
   async traceLink(options?: CallOptions): Promise<string> {
     const { viewerUrl } = await this.#ticket(options);
-    if (viewerUrl) return this.#http.reach(viewerUrl);
+    if (viewerUrl) return viewerUrl;
     throw missing("the session has no trace", "trace");
   }
 

@@ -35,7 +35,7 @@ type Start struct {
 	// Events happened since the last report, in their order.
 	Events []session.Event `json:"events,omitempty"`
 
-	// Change means that the start has been reported before, with another name or other metadata.
+	// Change means that the start has been reported before, with another name, other metadata or other events.
 	Change bool `json:"change,omitempty"`
 
 	OrganizationKey session.OrganizationKey `json:"-"` // zero for the worker's own

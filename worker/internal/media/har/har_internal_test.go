@@ -273,8 +273,8 @@ func TestRedactor(t *testing.T) {
 	if got := CleanURL("https://user:key@site:1/a/1234?b=1234&id_token=x&c=1#access", secrets); got != "https://site:1/a/***?b=***&id_token=***&c=1" {
 		t.Errorf("the URL is %s", got)
 	}
-	headers := secrets.headers(fields(map[string]string{"Location": "//u:p@site/?b=1234&access_token=x#id_token=y", "referer": "http://u:p@site/", "x-id": "1234#a"}))
-	if got, want := fmt.Sprint(headers), "[{Location //site/?b=***&access_token=***} {referer http://site/} {x-id ***#a}]"; got != want {
+	headers := secrets.headers(fields(map[string]string{"Location": "//u:p@site/?b=1234&access_token=x#/a?id_token=y&b=1", "referer": "http://u:p@site/", "x-id": "1234#a"}))
+	if got, want := fmt.Sprint(headers), "[{Location //site/?b=***&access_token=***#/a?id_token=***&b=1} {referer http://site/} {x-id ***#a}]"; got != want {
 		t.Errorf("the headers are %s, want %s", got, want)
 	}
 	if got := secrets.data("MTIzNA==", true); got != "Kioq" {

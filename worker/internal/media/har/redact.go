@@ -98,7 +98,12 @@ func (r *Redactor) data(text string, encoded bool) string {
 func (r *Redactor) headers(list []Field) []Field {
 	for i, f := range list {
 		switch strings.ToLower(f.Name) {
-		case "location", "content-location", "referer":
+		case "location": // a replay needs the fragment
+			list[i].Value = CleanURL(f.Value, r)
+			if _, fragment, ok := strings.Cut(f.Value, "#"); ok {
+				list[i].Value += "#" + r.form(r.Text(fragment))
+			}
+		case "content-location", "referer":
 			list[i].Value = CleanURL(f.Value, r)
 		default:
 			list[i].Value = r.Text(f.Value)

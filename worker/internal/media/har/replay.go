@@ -17,7 +17,23 @@ func Clean(address, mimeType string, body []byte, secrets []string) (cleanAddres
 	if utf8.Valid(body) && len(body) <= MaxPost {
 		posted, _ = r.posted(string(body), mimeType)
 	}
-	return CleanURL(address, r), posted
+	return CleanURL(address, r), withoutBoundary(posted, mimeType)
+}
+
+// Posted returns the text that the request has posted, as Clean does; "" for none.
+func (r Request) Posted() string {
+	if r.PostData == nil {
+		return ""
+	}
+	return withoutBoundary(r.PostData.Text, r.PostData.MimeType)
+}
+
+// withoutBoundary removes the boundary of a multipart text, which the browser chooses for each request.
+func withoutBoundary(text, mimeType string) string {
+	if _, params, err := mime.ParseMediaType(mimeType); err == nil && params["boundary"] != "" {
+		return strings.ReplaceAll(text, params["boundary"], "")
+	}
+	return text
 }
 
 // HasAnswer reports whether the entry says how its request ended. Otherwise the recording ended before.

@@ -20,6 +20,7 @@ const (
 	causedSpan  = 3 * time.Second // in which a page goes back or reloads because of a step
 	frameLevels = 10
 	maxFrames   = 1000
+	maxPayload  = 64 << 10 // bytes of a step
 )
 
 // stepTab is a tab whose steps are followed.
@@ -251,6 +252,10 @@ func (s *steps) reported(session, payload string) {
 	var r struct {
 		script.Step
 		Frame string
+	}
+	if len(payload) > maxPayload {
+		s.add(script.Step{Kind: script.Missing})
+		return
 	}
 	if json.Unmarshal([]byte(payload), &r) != nil {
 		return

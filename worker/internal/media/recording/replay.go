@@ -82,11 +82,7 @@ func (s *Service) OpenReplay(ctx context.Context, session uuid.UUID) (*Replay, e
 func requestKey(method, address string) string { return method + " " + address }
 
 func (r *Replay) add(e *har.Entry, p position) {
-	posted := ""
-	if e.Request.PostData != nil {
-		posted = e.Request.PostData.Text
-	}
-	key, sum := requestKey(e.Request.Method, e.Request.URL), sha256.Sum256([]byte(posted))
+	key, sum := requestKey(e.Request.Method, e.Request.URL), sha256.Sum256([]byte(e.Request.Posted()))
 	list := r.series[key]
 	i := slices.IndexFunc(list, func(s *series) bool { return s.posted == sum })
 	if i < 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,14 +62,19 @@ func take(t *testing.T, r *recording.Replay, request recording.Request) string {
 }
 
 func TestReplay_FindsResponses(t *testing.T) {
-	const site, form = "http://site.test", "application/x-www-form-urlencoded"
+	const site, form, multipart = "http://site.test", "application/x-www-form-urlencoded", "multipart/form-data; boundary="
+	upload := func(boundary, city string) string {
+		return strings.ReplaceAll("--B\r\nContent-Disposition: form-data; name=\"city\"\r\n\r\n"+city+"\r\n--B--", "B", boundary)
+	}
 	cached, unfinished := recordedEntry("GET", site+"/n", "", "of a cache"), recordedEntry("GET", site+"/n", "", "")
 	cached.FromCache, unfinished.Response.Status = "memory", 0
 	ofWorker := recordedEntry("GET", site+"/of-worker", "", "of a service worker")
 	ofWorker.FromServiceWorker = true
 	stored, repeated := recordedEntry("GET", site+"/stored", "", ""), recordedEntry("GET", site+"/stored", "", "stored")
 	stored.Response.BodySize, repeated.FromServiceWorker = 6, true
-	r := openReplay(t,
+	uploads := []har.Entry{recordedEntry("POST", site+"/upload", upload("x1", "Rome"), "Rome"), recordedEntry("POST", site+"/upload", upload("x2", "Oslo"), "Oslo")}
+	uploads[0].Request.PostData.MimeType, uploads[1].Request.PostData.MimeType = multipart+"x1", multipart+"x2"
+	r := openReplay(t, uploads[0], uploads[1],
 		recordedEntry("GET", site+"/n", "", "two"), unfinished, cached, recordedEntry("GET", site+"/n", "", "one"), ofWorker, stored, repeated,
 		recordedEntry("POST", site+"/form", "user=bob&password=***", "bob"), recordedEntry("POST", site+"/form", "user=ann&password=***", "ann"),
 		recordedEntry("POST", site+"/one", "a", "the only one"), recordedEntry("GET", site+"/q?token=***&secret=***", "", "query"), recordedEntry("GET", site+"/filled?v=***", "", "filled"),
@@ -88,6 +94,7 @@ func TestReplay_FindsResponses(t *testing.T) {
 		{recording.Request{Method: "POST", URL: site + "/form", MimeType: form, Body: []byte("user=ann&password=1")}, "ann"},
 		{recording.Request{Method: "POST", URL: site + "/form", MimeType: form, Body: []byte("user=bob&password=2")}, "bob"},
 		{recording.Request{Method: "POST", URL: site + "/form", MimeType: form, Body: []byte("user=eve")}, "none"},
+		{recording.Request{Method: "POST", URL: site + "/upload", MimeType: multipart + "x3", Body: []byte(upload("x3", "Oslo"))}, "Oslo"},
 		{recording.Request{Method: "POST", URL: site + "/one", Body: []byte("b")}, "the only one"},
 		{recording.Request{Method: "GET", URL: site + "/q?token=x&secret=1"}, "query"},
 		{recording.Request{Method: "GET", URL: site + "/filled?v=planted"}, "none"},

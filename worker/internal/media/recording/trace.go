@@ -70,7 +70,7 @@ func (s *Service) OpenTrace(ctx context.Context, session uuid.UUID) (*Trace, err
 func (s *Service) Script(ctx context.Context, session uuid.UUID, l script.Language) (string, error) {
 	content, err := s.open(ctx, session, trace.StepsName, true)
 	if errors.Is(err, ErrMissing) {
-		if info, found := s.Find(ctx, session); found == nil && info.Trace { // nothing was done
+		if info, found := s.Find(ctx, session); found == nil && info.Trace && info.State != Failed { // nothing was done
 			return script.Make(l, nil), nil
 		}
 	}

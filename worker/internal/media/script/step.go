@@ -99,9 +99,23 @@ func Read(r io.Reader) (steps []Step, err error) {
 		if err := json.Unmarshal(line, &s); err != nil {
 			return nil, err
 		}
+		if !s.isComplete() {
+			continue
+		}
 		s.Secret = s.Secret || slices.ContainsFunc(s.Values, func(value string) bool { return strings.Contains(value, mask) })
 		steps = append(steps, s)
 	}
+}
+
+// isComplete reports whether a step has what its kind needs: a page that has taken over its renderer can report anything.
+func (s Step) isComplete() bool {
+	switch s.Kind {
+	case Fill, Set:
+		return s.Target != nil && (s.Secret || len(s.Values) > 0)
+	case Click, DoubleClick, RightClick, MiddleClick, Select, Check, Uncheck, Files:
+		return s.Target != nil
+	}
+	return s.Target != nil || !s.Secret
 }
 
 // tidy returns the steps that a person would write: what belongs together is one step.

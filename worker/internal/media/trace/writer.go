@@ -46,7 +46,7 @@ type object = map[string]any
 
 // part is a line or a resource to write.
 type part struct {
-	file string // EventsName, NetworkName or ResourcesName
+	file string // one of Names
 	name string // of a resource
 	data []byte
 }

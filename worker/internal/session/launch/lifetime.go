@@ -237,7 +237,7 @@ func (l *Lifetime) expire() (ended session.EndReason, next time.Duration, warnin
 	}
 	if next > warnTime {
 		next -= warnTime
-	} else if l.warn != nil && l.limits.limitOf(reason) > warnTime && end.Sub(l.warnedEnd).Abs() > time.Second {
+	} else if l.warn != nil && l.limits.warns(reason) && end.Sub(l.warnedEnd).Abs() > time.Second {
 		l.warnedEnd, warning = end, func() { l.warn(end, reason) }
 	}
 	if l.limits.Idle > 0 {
@@ -249,9 +249,13 @@ func (l *Lifetime) expire() (ended session.EndReason, next time.Duration, warnin
 // warnTime is how long before the end warn is called, for limits that are longer.
 const warnTime = time.Minute
 
-// limitOf returns the limit with which a session ends for a reason.
-func (l Limits) limitOf(reason session.EndReason) time.Duration {
-	return map[session.EndReason]time.Duration{session.Idle: l.Idle, session.MaxDuration: l.Max, session.NeverConnected: l.Connect}[reason]
+// warns reports whether the limit of a reason is long enough for a warning. A client that pauses again and again gets at most
+// one a minute.
+func (l Limits) warns(reason session.EndReason) bool {
+	if reason == session.Idle {
+		return l.Idle >= 2*warnTime
+	}
+	return map[session.EndReason]time.Duration{session.MaxDuration: l.Max, session.NeverConnected: l.Connect}[reason] > warnTime
 }
 
 // end refuses later changes.
