@@ -184,10 +184,10 @@ func fileOfTrace(t *testing.T, files map[string]string, text string) string {
 func TestTraceViewer_OpensOneSession(t *testing.T) {
 	r, site := startTraceWorker(t, ""), newShop(t)
 	site.extra = offer
-	subject, stranger := r.recordShop(t, site), r.recordShop(t, site)
-	f, other := filesOf{r, t, "/sessions/" + subject.Id.String(), nil}, filesOf{r, t, "/sessions/" + stranger.Id.String(), nil}
+	subject, second := r.recordShop(t, site), r.recordShop(t, site)
+	f, other := filesOf{r, t, "/sessions/" + subject.Id.String(), nil}, filesOf{r, t, "/sessions/" + second.Id.String(), nil}
 	link, _ := url.Parse(f.traceLink())
-	foreign := strings.Replace(link.String(), subject.Id.String(), stranger.Id.String(), 1)
+	foreign := strings.Replace(link.String(), subject.Id.String(), second.Id.String(), 1)
 	if got := openTrace(t, foreign, ""); len(got.Actions) > 0 || !strings.Contains(got.Text, "sign in with the worker key") {
 		t.Errorf("a ticket of another session shows %q", got.Text)
 	}

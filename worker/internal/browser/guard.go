@@ -38,8 +38,10 @@ type guard struct {
 	blockList *BlockList          // nil: there is none
 	secrets   func() []string     // values that the browser was filled with
 
-	replay    *Replay       // nil: there is none; set by start
-	replaying chan struct{} // has an element for each response that is read
+	replay     *Replay         // nil: there is none; set by start
+	replaying  chan struct{}   // has an element for each response that is read
+	replayCtx  context.Context // ends with the browser
+	stopReplay context.CancelFunc
 
 	rules  atomic.Pointer[netrules.Policy] // nil without rules
 	recent []time.Time                     // of requests in the last minute; used only by the loop
@@ -52,7 +54,9 @@ type guard struct {
 }
 
 func newGuard(conn *cdp.Conn, handovers *handover.Handovers, log *slog.Logger, end func()) *guard {
-	return &guard{conn: conn, handovers: handovers, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices), replaying: make(chan struct{}, maxReplaying)}
+	g := &guard{conn: conn, handovers: handovers, log: log, end: end, queue: guardQueue, notices: make(chan struct{}, maxNotices), replaying: make(chan struct{}, maxReplaying)}
+	g.replayCtx, g.stopReplay = context.WithCancel(context.Background())
+	return g
 }
 
 // pausedRequest is Fetch.requestPaused.
@@ -116,6 +120,7 @@ func (g *guard) wait() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
+	g.stopReplay()
 	g.work.Wait()
 }
 

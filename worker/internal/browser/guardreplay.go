@@ -85,24 +85,17 @@ func (g *guard) fulfill(r pausedRequest, read func(context.Context) (*http.Respo
 	select {
 	case g.replaying <- struct{}{}:
 		defer func() { <-g.replaying }()
-	case <-g.conn.Done():
+	case <-g.replayCtx.Done():
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), replayTimeout)
+	ctx, cancel := context.WithTimeout(g.replayCtx, replayTimeout)
 	defer cancel()
-	go func() {
-		select {
-		case <-g.conn.Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	method, params, err := fulfillment(ctx, read)
 	if err == nil {
 		params["requestId"] = r.RequestID
 		err = g.conn.Call(ctx, "", method, params, nil)
 	}
-	if err != nil && !isGone(err) {
+	if err != nil && !isGone(err) && g.replayCtx.Err() == nil {
 		g.log.Debug("response not replayed", "host", hostOf(r.Request.URL), "error", err)
 		g.finish(r, g.unreplayed(replayIncomplete))
 	}

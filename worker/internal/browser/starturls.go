@@ -26,7 +26,7 @@ func (b *Browser) openStartURL(ctx context.Context, target, url string) error {
 	return b.emul.navigate(ctx, attached.SessionID, url)
 }
 
-// findStartTab notes the blank tab with which the browser has begun. Extensions can have opened others.
+// findStartTab notes the blank tab that the browser has opened at its start. Extensions can have opened others.
 func (b *Browser) findStartTab(ctx context.Context) error {
 	var listed struct {
 		TargetInfos []struct{ TargetID, Type, URL string }

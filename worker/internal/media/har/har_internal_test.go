@@ -156,7 +156,7 @@ func TestCollect_LeavesOutBodiesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestCollect_EndsInTime has more bodies than a browser that does not answer is asked for at the same time.
+// TestCollect_EndsInTime has more bodies than are requested at the same time, and a browser that does not answer.
 func TestCollect_EndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		input, messages := io.Pipe()

@@ -61,7 +61,7 @@ func (t *tracer) capture(ctx context.Context, a *action) {
 	r := captureRequest{action: a, page: found, session: found.pageSession, picture: time.Since(found.lastPicture) > pictureInterval}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	a.capturing, t.busy, found.captured = true, &r, time.Now()
-	t.captures <- r // there is room: no other capture is in progress
+	t.captures <- r // does not block: no other capture is in progress
 }
 
 // drop notes why an action has no snapshot.

@@ -164,7 +164,7 @@ func TestSecrets_RemovesThemFromValuesOnly(t *testing.T) {
 	}
 }
 
-// TestSecrets_HidesTheLatest types more texts than there is room for.
+// TestSecrets_HidesTheLatest types more texts than the list can have.
 func TestSecrets_HidesTheLatest(t *testing.T) {
 	s := secrets{filled: (&filledFields{[]string{"first"}}).Values}
 	for i := range maxTyped + 1 {

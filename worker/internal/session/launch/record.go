@@ -73,10 +73,11 @@ func (s *Service) startRecording(run *running, request Request, parts Record) {
 	}
 	recording := &session.Recording{Video: parts.Video, Events: parts.Events, Frames: parts.Frames, HAR: parts.HAR, Trace: parts.Trace, Failure: failure}
 	if failure == "" {
-		recording.URL, recording.Viewer = s.RecordingURLs(run.session.ID)
-	}
-	if !parts.Trace {
-		recording.Viewer = ""
+		player, viewer := s.RecordingURLs(run.session.ID)
+		recording.URL = player
+		if parts.Trace {
+			recording.Viewer = viewer
+		}
 	}
 	run.session.Recording = recording
 	s.Sessions.SetRecording(run.session.ID, recording)
